@@ -1,0 +1,41 @@
+# make demo   a real tuning job on a local Ray, from nothing but Python 3.11
+# make test   the test suite
+# make check  lint, types, import direction
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: demo test test-slow check clean
+
+demo: .venv/ready
+	$(BIN)/python examples/classifiers.py
+
+test: .venv/ready-dev
+	$(BIN)/python -m pytest -m "not slow" $(TESTS)
+
+test-slow: .venv/ready-dev
+	$(BIN)/python -m pytest -m slow $(TESTS)
+
+# Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
+check: .venv/ready-dev
+	$(BIN)/ruff check .
+	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
+	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
+	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("raytree needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+
+.venv/ready: pyproject.toml | .venv/bin/python
+	@echo "installing raytree and Ray into .venv (about a minute) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/ready-dev: pyproject.toml .venv/ready
+	@echo "installing the tools for tests and checks ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,27 @@
+"""Bayesian optimization for search spaces with structure.
+
+Start with `optimizer.py`: the loop of ask and tell. `space` says what can be searched; `optimizers` holds a file per method.
+Nothing here imports Ray; the Ray Tune searchers are in `raytree.searchers`.
+"""
+
+from raytree.errors import RaytreeError
+from raytree.optimizer import Optimizer, Recommendation, Suggestion
+from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
+from raytree.space import Categorical, Constant, Float, Integer, Normal, Space
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Categorical",
+    "Constant",
+    "DesignOptimizer",
+    "Float",
+    "Integer",
+    "Normal",
+    "Optimizer",
+    "RandomOptimizer",
+    "RaytreeError",
+    "Recommendation",
+    "Space",
+    "Suggestion",
+]

@@ -1,0 +1,58 @@
+"""The initial design: space-filling points before there is anything to model.
+
+Scrambled Sobol points, spread over the paths: where the design is at least as long as the number of paths, every path gets
+one point before any gets two (as Jenatton et al. 2017, section 4, start), each path with a sequence of its own; where it is
+shorter, one sequence over the whole cube. The k-th point depends on the seed and k alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import qmc
+
+from raytree.space import Path, Space
+from raytree.space.parameters import Array
+
+MAX_INITIAL = 32
+_MAX_SOBOL = 21201  # scipy's tables end here
+
+
+def default_length(space: Space, budget: int | None) -> int:
+    """One point per path and at least dimension + 1, at most a third of a known budget and at most 32."""
+    wanted = min(max(space.n_paths, space.dimension + 1), MAX_INITIAL)
+    return wanted if budget is None else max(1, min(wanted, budget // 3))
+
+
+class Design:
+    """The points of a design of known length.
+
+    Args:
+        space: the search space.
+        length: how many points the design has.
+        seed: of the scrambling and of the order of paths.
+    """
+
+    def __init__(self, space: Space, length: int, seed: int) -> None:
+        self.space, self.length, self.seed = space, length, seed
+        self._paths: list[Path] = []
+        if 1 < space.n_paths <= length:
+            paths = space.paths()
+            order = np.random.default_rng([seed, 0]).permutation(len(paths))
+            self._paths = [paths[k] for k in order]
+
+    def row(self, k: int) -> Array:
+        """(d,) row of the k-th point."""
+        if not self._paths:
+            return self.space.mask(self._sobol(0, k))[0]
+        which, turn = k % len(self._paths), k // len(self._paths)
+        return self.space.on_path(self._paths[which], self._sobol(which + 1, turn))[0]
+
+    def _sobol(self, stream: int, k: int) -> Array:
+        d = self.space.d
+        rng = np.random.default_rng([self.seed, 1, stream])
+        if not 0 < d <= _MAX_SOBOL:
+            return rng.random((k + 1, d))[k:]
+        engine = qmc.Sobol(d, scramble=True, rng=rng)
+        if k:
+            engine.fast_forward(k)
+        return np.asarray(engine.random(1))

@@ -1,0 +1,325 @@
+"""The search loop without Ray: ask, report, tell, fail, state. Read this first.
+
+    optimizer = RandomOptimizer(space, seed=0)
+    suggestion = optimizer.ask()                   # an id and a configuration
+    optimizer.report(suggestion.id, 0.7, t=1)      # as often as there is news, or never
+    optimizer.tell(suggestion.id, 0.5)             # or optimizer.fail(suggestion.id)
+
+A suggestion comes from the first of these that has one: points the user asked for; the initial design, while fewer trials
+exist than it has points; the method (`_propose`). Points that were tried before are passed over while the space has any
+other; a finite space that is used up ends the search.
+
+Determinism: randomness is drawn from (seed, number of the ask), so that the same events give the same suggestions in any
+process and after `from_state(state())`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from raytree import state as document
+from raytree.design import Design, default_length
+from raytree.errors import SettingError, StateError
+from raytree.explain import Explanation, path_table
+from raytree.observations import Observations, Status, Trial
+from raytree.space import Point, Space
+from raytree.space.parameters import Array
+from raytree.space.serial import dump, fingerprint, load, storable
+
+logger = logging.getLogger("raytree")
+
+_RANDOM_TRIES = 64
+_LISTABLE = 200_000  # finite spaces up to this size are listed to find what is left
+
+
+class Suggestion(NamedTuple):
+    """What to evaluate next, and the id to tell its value by."""
+
+    id: str
+    config: Any
+
+
+class Recommendation(NamedTuple):
+    """The configuration to use: expected metric in the user's sign and units, with its standard deviation if modelled."""
+
+    config: Any
+    value: float
+    sd: float | None
+    trial_id: str
+
+
+class Optimizer:
+    """The base of every method; it alone knows about trials, designs, duplicates and state.
+
+    Args:
+        space: a `Space`, or anything `Space` is built from.
+        seed: any non-negative integer; drawn at random if None, and saved.
+        mode: "min" or "max".
+        num_initial: suggestions from the initial design, points given by the user included; by default one per path and at
+            least dimension + 1, at most a third of the budget and at most 32.
+        budget: how many trials there will be, if known.
+        on_error: what a failed trial means: "ignore" or "penalize".
+    """
+
+    _kinds: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Optimizer._kinds[cls.__name__] = cls
+
+    def __init__(
+        self,
+        space: Space | Any,
+        *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = None,
+        budget: int | None = None,
+        on_error: str = "ignore",
+    ) -> None:
+        self.space = space if isinstance(space, Space) else Space(space)
+        self.seed = _checked_seed(seed)
+        self.budget = _positive("budget", budget)
+        self.num_initial = _positive("num_initial", num_initial) or default_length(self.space, self.budget)
+        self.observations = Observations(self.space, mode, on_error)
+        self._requested: list[Point] = []
+        self._asks = 0
+        self._given = 0
+        self._design = Design(self.space, self.num_initial, self.seed)
+
+    # The loop
+
+    def request(self, config: Any) -> None:
+        """Ask for a configuration before anything else; requests are served in order, and exactly as given."""
+        self._requested.append(self.space.point(config))
+
+    def ask(self, trial_id: str | None = None) -> Suggestion | None:
+        """The next configuration to evaluate, or None if a finite space is used up.
+
+        Args:
+            trial_id: an id of the caller's; numbered by default.
+        """
+        point = self._next()
+        if point is None:
+            return None
+        self._asks += 1
+        trial = self.observations.add(trial_id if trial_id is not None else str(self._asks - 1), point)
+        return Suggestion(trial.id, self.space.config(point))
+
+    def _next(self) -> Point | None:
+        if self._requested:
+            return self._requested.pop(0)
+        if self.observations.n_used >= self.space.size:
+            return None
+        rng = np.random.default_rng([self.seed, 2, self._asks])
+        rows: Iterable[Array]
+        if len(self.observations) < self.num_initial or self.observations.best() is None:
+            rows = [self._design.row(len(self.observations))]
+        else:
+            rows = self._propose(rng)
+        fallback = self.space.sample(rng, _RANDOM_TRIES)
+        for row in chain(rows, fallback):
+            point = self.space.decode(row)
+            if not self.observations.used(point):
+                return point
+        return self._leftover(rng)
+
+    def _leftover(self, rng: np.random.Generator) -> Point | None:
+        """A point that was not tried, when chance no longer finds one."""
+        if self.space.size <= _LISTABLE:
+            left = [point for point in self.space.points() if not self.observations.used(point)]
+            return left[int(rng.integers(len(left)))] if left else None
+        return self.space.decode(self.space.sample(rng, 1)[0])
+
+    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+        """Rows in order of preference; the first that was not tried is taken. The method itself."""
+        raise NotImplementedError
+
+    def report(self, trial_id: str, value: Any, t: float) -> None:
+        """A value on the way, at time t. Unknown ids are ignored."""
+        if trial_id in self.observations:
+            self.observations.report(trial_id, value, float(t))
+
+    def tell(self, trial_id: str, value: Any, t: float | None = None) -> None:
+        """The final value of a trial. Unknown ids are ignored; a second time replaces the first."""
+        if trial_id in self.observations:
+            self.observations.finish(trial_id, value, None if t is None else float(t))
+
+    def end(self, trial_id: str) -> None:
+        """A trial ended without a last value: its last report counts."""
+        if trial_id in self.observations:
+            self.observations.end(trial_id)
+
+    def fail(self, trial_id: str) -> None:
+        """A trial ended in error. Unknown ids are ignored."""
+        if trial_id in self.observations:
+            self.observations.fail(trial_id)
+
+    def give(self, config: Any, value: Any, t: float | None = None, trial_id: str | None = None) -> str:
+        """An evaluation made elsewhere; returns its id."""
+        trial = self.adopt(trial_id if trial_id is not None else f"given-{self._given}", config)
+        self._given += trial_id is None
+        self.observations.finish(trial.id, value, t)
+        return trial.id
+
+    def adopt(self, trial_id: str, config: Any) -> Trial:
+        """A running trial that was not asked for here, such as one started again under a new id."""
+        return self.observations.add(trial_id, self.space.point(config))
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Trials that were suggested and have not ended."""
+        return self.observations.with_status(Status.RUNNING)
+
+    # What was learnt
+
+    def recommend(self) -> Recommendation | None:
+        """The configuration to use: the best one seen. None before there is a value."""
+        best = self.observations.best()
+        if best is None or best.value is None:
+            return None
+        return Recommendation(self.space.config(best.point), best.value, None, best.id)
+
+    def explain(self) -> Explanation:
+        """What was tried where: per path, trials, failures, best and mean value, share of trials."""
+        return Explanation(path_table(self.observations), title=f"{type(self).__name__}, {len(self.observations)} trials")
+
+    # State
+
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments that make this optimizer again."""
+        return {
+            "seed": self.seed,
+            "mode": self.observations.mode,
+            "num_initial": self.num_initial,
+            "budget": self.budget,
+            "on_error": self.observations.on_error,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on as if nothing had happened, as plain JSON values."""
+        structure = dump(self.space.structure)
+        return {
+            "kind": type(self).__name__,
+            "space": structure if storable(structure) else None,
+            "fingerprint": fingerprint(self.space),
+            "settings": self.settings(),
+            "asks": self._asks,
+            "given": self._given,
+            "requested": [list(point) for point in self._requested],
+            "trials": [_dump_trial(trial) for trial in self.observations],
+            "method": self._method_state(),
+        }
+
+    def _method_state(self) -> dict[str, Any]:
+        """What the method itself must remember; nothing by default."""
+        return {}
+
+    def _restore_method(self, state: dict[str, Any]) -> None:
+        """The inverse of `_method_state`, called after the trials are back."""
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None) -> Optimizer:
+        """The optimizer of a state; of the saved kind, which must be this class or one below it.
+
+        Args:
+            state: from `state`, or from `raytree.state.read`.
+            space: needed only if the space holds objects that a file cannot; must be the one that was saved.
+
+        Raises:
+            StateError: if anything is missing or wrong. Nothing is changed then.
+        """
+        kind = cls._kinds.get(str(state.get("kind")))
+        if kind is None or not issubclass(kind, cls):
+            raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
+        try:
+            return kind._load(state, space)
+        except StateError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+            raise StateError("state", f"malformed ({type(error).__name__}: {error}).", "Use another snapshot.") from error
+
+    @classmethod
+    def _load(cls, state: dict[str, Any], space: Space | Any | None) -> Optimizer:
+        if space is not None:
+            space = space if isinstance(space, Space) else Space(space)
+            if fingerprint(space) != state["fingerprint"]:
+                raise StateError("space", "is not the space of the saved search.", "Pass the same space, or none.")
+        elif state["space"] is None:
+            raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
+        else:
+            space = Space(load(state["space"]))
+        optimizer = cls(space, **state["settings"])
+        for saved in state["trials"]:
+            optimizer._restore_trial(saved)
+        optimizer._requested = [optimizer._checked_point(point) for point in state["requested"]]
+        optimizer._asks, optimizer._given = _count(state["asks"]), _count(state["given"])
+        optimizer._restore_method(state["method"])
+        return optimizer
+
+    def _checked_point(self, codes: list[Any]) -> Point:
+        point = tuple(codes)
+        if not self.space.admits(point):
+            raise StateError("state", f"the point {codes!r} is not in the space.", "Use another snapshot.")
+        return point
+
+    def _restore_trial(self, saved: dict[str, Any]) -> None:
+        trial = self.observations.add(str(saved["id"]), self._checked_point(saved["point"]))
+        trial.status = Status(saved["status"])
+        trial.reports = {_finite(t): None if value is None else _finite(value) for t, value in saved["reports"]}
+        trial.value = None if saved["value"] is None else _finite(saved["value"])
+        trial.t = None if saved["t"] is None else _finite(saved["t"])
+        if (trial.status is Status.FINISHED) != (trial.value is not None):
+            raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
+
+    def save(self) -> str:
+        """`state` as a document with a version and a checksum."""
+        return document.write(self.state())
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.observations)
+
+
+def _dump_trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "id": trial.id,
+        "point": list(trial.point),
+        "status": str(trial.status),
+        "value": trial.value,
+        "t": trial.t,
+        "reports": [[t, value] for t, value in trial.reports.items()],
+    }
+
+
+def _checked_seed(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbits(31)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise SettingError("seed", f"must be a non-negative integer or None, got {seed!r}.")
+    return int(seed)
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise SettingError(name, f"must be a positive integer or None, got {value!r}.")
+    return int(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a count, got {value!r}")
+    return value
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"expected a finite number, got {value!r}")
+    return float(value)

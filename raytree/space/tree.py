@@ -1,0 +1,360 @@
+"""Space: everything that can be searched, and the tree of decisions in it.
+
+A `Space` is built from a nested structure of dicts, lists, tuples, constants and domains. A categorical whose choices contain
+domains, and any parameter that a `Conditional` asks about, is a *decision*; its *cells* are the parts of its domain that
+decide alike. A *path* gives every decision its cell, -1 where the decision itself is inactive, and so says which
+parameters are alive. Paths are counted, never listed, unless somebody asks for them.
+
+Notation: d parameters, n rows; a *point* holds codes, a *row* (d,) holds units with NaN where a parameter is inactive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from raytree.errors import ConfigurationError, MissingKeyError, SpaceError, SpaceTooLargeError, UnknownKeyError
+from raytree.space.build import Built, build
+from raytree.space.conditions import Cells, Condition, satisfied
+from raytree.space.parameters import Array, Categorical, Code, Domain
+from raytree.space.template import Point, Reader, render
+
+Path = tuple[int, ...]
+"""A cell for each decision, in the order of `Space.decisions`; -1 where the decision is inactive."""
+
+MAX_PATHS = 1_000_000
+_MAX_STATES = 100_000
+
+
+class Parameter(NamedTuple):
+    """One searched value: its name is its place in the space, unique even where two branches use one key."""
+
+    name: str
+    domain: Domain
+    condition: Condition
+
+
+class Space:
+    """A search space with conditions.
+
+    Args:
+        structure: a dict (or any nesting) of domains, constants and `Conditional`s.
+
+    Raises:
+        SpaceError: where something in it cannot be searched; the message names the place.
+    """
+
+    def __init__(self, structure: Any) -> None:
+        if isinstance(structure, Space):
+            structure = structure.structure
+        built: Built = build(structure)
+        self.structure = structure
+        self.template = built.template
+        self.parameters = tuple(
+            Parameter(*entry) for entry in zip(built.names, built.domains, built.conditions, strict=True)
+        )
+        self.decisions: tuple[int, ...] = tuple(built.cells)
+        self.cells: dict[int, Cells] = built.cells
+        self._order = built.order
+        self._position = {j: k for k, j in enumerate(self.decisions)}
+        self._reader = Reader(self.template, built.names, built.domains)
+        self._domains = built.domains
+        self._activity: dict[Path, np.ndarray] = {}
+        if self.n_paths > MAX_PATHS:
+            raise SpaceTooLargeError(
+                "space",
+                f"{self.n_paths:,} paths; the limit is {MAX_PATHS:,}.",
+                "Make some of the sibling decisions plain categoricals, or search them in turn.",
+            )
+
+    # Size
+
+    @property
+    def d(self) -> int:
+        """The number of parameters."""
+        return len(self.parameters)
+
+    @cached_property
+    def n_paths(self) -> int:
+        """The number of paths."""
+        return int(self._fold(lambda i, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1))
+
+    @cached_property
+    def size(self) -> float:
+        """The number of different configurations; infinite if any continuous parameter can be alive."""
+
+        def count(i: int, cell: int | None) -> float:
+            return self.parameters[i].domain.size if cell is None else self.cells[i].size(cell)
+
+        return self._fold(count, lambda a, b: a * b, lambda a, b: a + b, 1)
+
+    @cached_property
+    def dimension(self) -> int:
+        """The largest number of parameters alive on one path, decisions that their cell settles left out."""
+
+        def free(i: int, cell: int | None) -> float:
+            return 1 if cell is None or self.cells[i].wide(cell) else 0
+
+        return int(self._fold(free, lambda a, b: a + b, max, 0))
+
+    def _fold(
+        self,
+        weight: Callable[[int, int | None], float],
+        times: Callable[[float, float], float],
+        plus: Callable[[float, float], float],
+        one: float,
+    ) -> float:
+        """The `plus` over all paths of the `times` over their alive parameters of `weight(parameter, cell)`.
+
+        Goes through the parameters once, keeping partial results apart only by the cells that later conditions still ask
+        about; so siblings add work instead of multiplying it.
+        """
+        last_use: dict[int, int] = {}
+        for step, i in enumerate(self._order):
+            for clause in self.parameters[i].condition:
+                for j, _ in clause:
+                    last_use[j] = step
+        states: dict[tuple[tuple[int, int], ...], float] = {(): one}
+        for step, i in enumerate(self._order):
+            following: dict[tuple[tuple[int, int], ...], float] = {}
+            for known, total in states.items():
+                cell_of = dict(known)
+                kept = tuple(pair for pair in known if last_use[pair[0]] > step)
+                outcomes: list[tuple[tuple[tuple[int, int], ...], float]]
+                if not satisfied(self.parameters[i].condition, cell_of):
+                    outcomes = [(kept, total)]
+                elif i in self.cells:
+                    remembered = last_use.get(i, -1) > step
+                    outcomes = [
+                        (((*kept, (i, cell)) if remembered else kept), times(total, weight(i, cell)))
+                        for cell in range(len(self.cells[i]))
+                    ]
+                else:
+                    outcomes = [(kept, times(total, weight(i, None)))]
+                for key, value in outcomes:
+                    following[key] = plus(following[key], value) if key in following else value
+            if len(following) > _MAX_STATES:
+                raise SpaceTooLargeError("space", "too many interlocking conditions.", "Remove some of the parents.")
+            states = following
+        result = one
+        for k, value in enumerate(states.values()):
+            result = value if k == 0 else plus(result, value)
+        return result
+
+    # Paths
+
+    def paths(self, limit: int | None = None) -> list[Path]:
+        """All paths, or the first `limit` of them."""
+        return list(islice(self._paths(), limit))
+
+    def _paths(self) -> Iterator[Path]:
+        order = [i for i in self._order if i in self.cells]
+
+        def walk(step: int, cell_of: dict[int, int]) -> Iterator[Path]:
+            if step == len(order):
+                yield tuple(cell_of.get(j, -1) for j in self.decisions)
+                return
+            j = order[step]
+            if not satisfied(self.parameters[j].condition, cell_of):
+                yield from walk(step + 1, cell_of)
+                return
+            for cell in range(len(self.cells[j])):
+                yield from walk(step + 1, {**cell_of, j: cell})
+
+        return walk(0, {})
+
+    def active(self, path: Path) -> np.ndarray:
+        """(d,) bool: the parameters alive on a path. Read-only and shared."""
+        mask = self._activity.get(path)
+        if mask is None:
+            cell_of = self.cell_of(path)
+            mask = np.array([satisfied(p.condition, cell_of) for p in self.parameters], dtype=bool)
+            mask.setflags(write=False)
+            self._activity[path] = mask
+        return mask
+
+    def cell_of(self, path: Path) -> dict[int, int]:
+        """The cell of each alive decision, by parameter."""
+        return {j: cell for j, cell in zip(self.decisions, path, strict=True) if cell >= 0}
+
+    def path_of(self, row: Array) -> Path:
+        """The path of a row."""
+        return self.path(self.decode(row))
+
+    def path(self, point: Point) -> Path:
+        """The path of a point."""
+        cells = []
+        for j in self.decisions:
+            code = point[j]
+            cells.append(-1 if code is None else self.cells[j].index(code))
+        return tuple(cells)
+
+    def path_label(self, path: Path) -> str:
+        """A short name such as ``model=svm, kernel=rbf``; ``all`` in a space without decisions."""
+        named = (
+            f"{self.parameters[j].name}={self.cells[j].labels[cell]}" for j, cell in self.cell_of(path).items()
+        )
+        return ", ".join(named) or "all"
+
+    # Configurations, points, rows
+
+    def point(self, config: Any) -> Point:
+        """The codes of a configuration; raises `ConfigurationError` with the place where it leaves the space."""
+        found = self._reader.read(config)
+        point: list[Code | None] = [None] * self.d
+        cell_of: dict[int, int] = {}
+        for i in self._order:
+            name, domain, condition = self.parameters[i]
+            alive = satisfied(condition, cell_of)
+            if alive and i not in found:
+                raise MissingKeyError(name, "is missing although it is active.", "Give it a value.")
+            if not alive and i in found:
+                raise UnknownKeyError(name, "has a value although it is not active here.", "Leave it out.")
+            if alive:
+                point[i] = found[i]
+                if i in self.cells:
+                    cell_of[i] = self.cells[i].index(found[i])
+        return tuple(point)
+
+    def config(self, point: Point) -> Any:
+        """The configuration of a point, active keys only."""
+        return render(self.template, point, self._domains, self.cell_of(self.path(point)))
+
+    def contains(self, config: Any) -> bool:
+        """Whether a configuration is in the space."""
+        try:
+            self.point(config)
+        except ConfigurationError:
+            return False
+        return True
+
+    def encode(self, point: Point) -> Array:
+        """(d,) row of a point."""
+        return np.array(
+            [
+                math.nan if code is None else p.domain.unit(code)
+                for code, p in zip(point, self.parameters, strict=True)
+            ]
+        )
+
+    def decode(self, row: Array) -> Point:
+        """The point of a row; entries of inactive parameters are ignored, whatever they are."""
+        point: list[Code | None] = [None] * self.d
+        cell_of: dict[int, int] = {}
+        for i in self._order:
+            _, domain, condition = self.parameters[i]
+            if satisfied(condition, cell_of):
+                unit = float(row[i])
+                if not 0.0 <= unit <= 1.0:
+                    raise SpaceError(self.parameters[i].name, f"a unit must be in [0, 1], got {unit}.", "")
+                code = domain.code(unit)
+                point[i] = code
+                if i in self.cells:
+                    cell_of[i] = self.cells[i].index(code)
+        return tuple(point)
+
+    def key(self, point: Point) -> Point:
+        """A hashable stand-in that equal configurations share."""
+        return tuple(
+            p.domain.first[int(code)] if code is not None and hasattr(p.domain, "first") else code
+            for code, p in zip(point, self.parameters, strict=True)
+        )
+
+    def mask(self, units: Array) -> Array:
+        """(n, d) rows from (n, d) units of the whole cube: snapped, NaN where inactive."""
+        rows = np.empty_like(units)
+        cell_of: dict[int, np.ndarray] = {}
+        for i in self._order:
+            _, domain, condition = self.parameters[i]
+            alive = np.zeros(len(units), dtype=bool)
+            for clause in condition:
+                holds = np.ones(len(units), dtype=bool)
+                for j, cells in clause:
+                    holds &= np.isin(cell_of[j], list(cells))
+                alive |= holds
+            snapped = domain.snap(units[:, i])
+            if i in self.cells:
+                edges = [self.cells[i].interval(cell)[0] for cell in range(1, len(self.cells[i]))]
+                cell_of[i] = np.where(alive, np.searchsorted(edges, snapped, side="right"), -1)
+            rows[:, i] = np.where(alive, snapped, np.nan)
+        return rows
+
+    def on_path(self, path: Path, units: Array) -> Array:
+        """(n, d) rows on one path from (n, d) units: decisions moved into their cells, NaN where inactive."""
+        active = self.active(path)
+        cell_of = self.cell_of(path)
+        rows = np.full_like(units, np.nan)
+        for i in np.flatnonzero(active):
+            column = units[:, i]
+            if i in cell_of:
+                column = self.cells[i].place(cell_of[i], column)
+            rows[:, i] = self.parameters[i].domain.snap(column)
+        return rows
+
+    def sample(self, rng: np.random.Generator, n: int) -> Array:
+        """(n, d) rows drawn as Tune would draw configurations."""
+        return self.mask(rng.random((n, self.d)))
+
+    def points(self) -> Iterator[Point]:
+        """Every point of a finite space, lazily."""
+
+        def walk(step: int, point: list[Code | None], cell_of: dict[int, int]) -> Iterator[Point]:
+            if step == len(self._order):
+                yield tuple(point)
+                return
+            i = self._order[step]
+            _, domain, condition = self.parameters[i]
+            if not satisfied(condition, cell_of):
+                yield from walk(step + 1, point, cell_of)
+                return
+            for code in domain.codes():
+                point[i] = code
+                below = {**cell_of, i: self.cells[i].index(code)} if i in self.cells else cell_of
+                yield from walk(step + 1, point, below)
+            point[i] = None
+
+        return walk(0, [None] * self.d, {})
+
+    def admits(self, point: Point) -> bool:
+        """Whether codes that come from outside, such as a file, make a point of this space."""
+        if len(point) != self.d:
+            return False
+        cell_of: dict[int, int] = {}
+        for i in self._order:
+            _, domain, condition = self.parameters[i]
+            code = point[i]
+            if satisfied(condition, cell_of) != (code is not None):
+                return False
+            if code is None:
+                continue
+            try:
+                if isinstance(domain, Categorical):
+                    known = type(code) is int and 0 <= code < len(domain.choices)
+                else:
+                    known = domain.accept(code) == code
+            except (ValueError, OverflowError):
+                return False
+            if not known:
+                return False
+            if i in self.cells:
+                cell_of[i] = self.cells[i].index(code)
+        return True
+
+    # For people
+
+    def __str__(self) -> str:
+        from raytree.space.draw import draw
+
+        return draw(self)
+
+    def __repr__(self) -> str:
+        return f"Space({self.d} parameters, {self.n_paths} paths)"
+
+    def names(self, indices: Sequence[int]) -> list[str]:
+        """The names of some parameters."""
+        return [self.parameters[i].name for i in indices]

@@ -1,0 +1,5 @@
+"""The Ray Tune face of raytree: pass one of these as `search_alg`. The only code here that imports Ray."""
+
+from raytree.searchers.random import RandomSearcher
+
+__all__ = ["RandomSearcher"]

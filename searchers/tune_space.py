@@ -1,0 +1,87 @@
+"""Ray Tune domains to raytree domains. All knowledge of `ray.tune.search.sample` lives here.
+
+The structure (dicts, lists, tuples, constants, Tune's placeholders for objects) is left as it is: `Space` understands it.
+Tune's own rules are kept: an integer upper bound is exclusive unless quantised by more than 1, quantised values are multiples
+of q, a quantised float is the nearest multiple to a (log-)uniform one.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, isclose
+from typing import Any
+
+from ray.tune.search import sample as tune
+
+from raytree.errors import BoundsError, SpaceError, SpaceTooLargeError, UnsupportedDomainError
+from raytree.space import Categorical, Float, Integer, Normal, Space
+from raytree.space.build import MAX_DEPTH
+
+
+def to_space(structure: Any) -> Space:
+    """The `Space` of a nested Tune space; raises `SpaceError` with the place of whatever cannot be searched."""
+    return structure if isinstance(structure, Space) else Space(convert(structure))
+
+
+def convert(value: Any, where: str = "", above: tuple[int, ...] = ()) -> Any:
+    """`value` with every Tune domain replaced; `where` and `above` are its path and the containers around it."""
+    if id(value) in above:
+        raise SpaceError(where, "the structure contains itself.", "Copy the part that repeats.")
+    if len(above) > MAX_DEPTH:
+        raise SpaceTooLargeError(where, f"nested more than {MAX_DEPTH} deep.", "Flatten the space.")
+    inside = (*above, id(value))
+    if isinstance(value, dict):
+        if set(value) == {"grid_search"}:
+            raise UnsupportedDomainError(
+                where, "tune.grid_search lists values for a grid; a searcher chooses them.", "Use tune.choice([...])."
+            )
+        return {key: convert(item, f"{where}.{key}" if where else str(key), inside) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(convert(item, f"{where}[{k}]", inside) for k, item in enumerate(value))
+    if isinstance(value, Categorical):  # raytree's own, which may hold Tune domains
+        return Categorical([convert(item, f"{where}[{k}]", inside) for k, item in enumerate(value.choices)], value.ordered)
+    if not isinstance(value, tune.Domain):
+        return value
+    try:
+        return _domain(value, where, inside)
+    except BoundsError as error:
+        raise BoundsError(where, f"{error.where}: {error.problem}", error.remedy) from None
+
+
+def _domain(domain: tune.Domain, where: str, inside: tuple[int, ...]) -> Any:
+    if isinstance(domain, tune.Function):
+        raise UnsupportedDomainError(
+            where,
+            "tune.sample_from is a function; Bayesian search needs a domain.",
+            "Use tune.uniform, tune.randint, tune.choice, ... or a constant.",
+        )
+    sampler = domain.get_sampler()
+    q = None
+    if isinstance(sampler, tune.Quantized):
+        q, sampler = sampler.q, sampler.get_sampler() or domain.default_sampler_cls()
+        if isinstance(q, bool) or not isinstance(q, (int, float)) or not q > 0:
+            raise BoundsError(where, f"the quantisation q must be positive, got {q!r}.", "")
+    log = isinstance(sampler, tune.LogUniform)
+    if isinstance(domain, tune.Categorical):
+        if isinstance(sampler, tune.Grid):
+            raise UnsupportedDomainError(where, "a grid sampler lists values; a searcher chooses them.", "Use tune.choice.")
+        return Categorical([convert(item, f"{where}[{k}]", inside) for k, item in enumerate(domain.categories)])
+    if isinstance(domain, tune.Float) and isinstance(sampler, tune.Normal):
+        return Normal(sampler.mean, sampler.sd, q)
+    if isinstance(domain, tune.Float) and isinstance(sampler, (tune.Uniform, tune.LogUniform)):
+        if q is None:
+            return Float(domain.lower, domain.upper, log)
+        low, high = _index(domain.lower, q, ceil), _index(domain.upper, q, floor)
+        return Float(low * q, high * q, log, q)
+    if isinstance(domain, tune.Integer) and isinstance(sampler, (tune.Uniform, tune.LogUniform)):
+        if q is None or q == 1:
+            return Integer(domain.lower, domain.upper - 1, log)
+        low, high = _index(domain.lower, q, ceil), _index(domain.upper, q, floor)
+        return Integer(low * q, high * q, log, q)
+    kind = f"{type(domain).__name__} with {type(sampler).__name__}"
+    raise UnsupportedDomainError(where, f"raytree does not know the domain {kind}.", "Use one of the tune.* functions.")
+
+
+def _index(bound: float, q: float, inwards: Any) -> int:
+    """The multiple of q at a bound, or the next one inside."""
+    scaled = bound / q
+    return round(scaled) if isclose(scaled, round(scaled)) else inwards(scaled)
