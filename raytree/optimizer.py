@@ -118,17 +118,21 @@ class Optimizer:
         if self.observations.n_used >= self.space.size:
             return None
         rng = np.random.default_rng([self.seed, 2, self._asks])
-        rows: Iterable[Array]
-        if len(self.observations) < self.num_initial or self.observations.best() is None:
-            rows = [self._design.row(len(self.observations))]
-        else:
-            rows = self._propose(rng)
-        fallback = self.space.sample(rng, _RANDOM_TRIES)
-        for row in chain(rows, fallback):
+        for row in chain(self._preferred(rng), self.space.sample(rng, _RANDOM_TRIES)):
             point = self.space.decode(row)
             if not self.observations.used(point):
                 return point
         return self._leftover(rng)
+
+    def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
+        """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
+        if len(self.observations) < self.num_initial or self.observations.best() is None:
+            return [self._design.row(len(self.observations))]
+        try:
+            return list(self._propose(rng))
+        except Exception:
+            logger.exception("raytree: %s failed to propose; a random point takes its place", type(self).__name__)
+            return []
 
     def _leftover(self, rng: np.random.Generator) -> Point | None:
         """A point that was not tried, when chance no longer finds one."""
@@ -237,12 +241,14 @@ class Optimizer:
         """
         kind = cls._kinds.get(str(state.get("kind")))
         if kind is None or not issubclass(kind, cls):
-            raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
+            raise StateError(
+                "state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it."
+            )
         try:
             return kind._load(state, space)
         except StateError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise StateError("state", f"malformed ({type(error).__name__}: {error}).", "Use another snapshot.") from error
 
     @classmethod
@@ -276,7 +282,9 @@ class Optimizer:
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
         if (trial.status is Status.FINISHED) != (trial.value is not None):
-            raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
+            raise StateError(
+                "state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot."
+            )
 
     def save(self) -> str:
         """`state` as a document with a version and a checksum."""

@@ -49,9 +49,10 @@ def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
         )
     payload = document.get("payload")
     try:
-        intact = isinstance(payload, dict) and document.get("checksum") == hashlib.sha256(
-            _canonical(payload).encode()
-        ).hexdigest()
+        intact = (
+            isinstance(payload, dict)
+            and document.get("checksum") == hashlib.sha256(_canonical(payload).encode()).hexdigest()
+        )
     except (ValueError, RecursionError, UnicodeEncodeError):
         intact = False
     if not intact:

@@ -1,8 +1,9 @@
 """The Ray Tune side of every searcher, once: what Tune calls, and what it may throw at us.
 
-Tune's loop is single-threaded and calls `suggest`, `on_trial_result`, `on_trial_complete`, `save` and `restore`; an exception
-from any of them ends the whole run. So constructors, `set_search_properties`, `restore` and a `suggest` that cannot start raise
-clear errors, and nothing else raises: whatever arrives (unknown ids, repeats, missing metrics) is stored, ignored, or logged.
+Tune's loop is single-threaded and calls `suggest`, `on_trial_result`, `on_trial_complete`, `save` and `restore`; an
+exception from any of them ends the whole run. So constructors, `set_search_properties`, `restore` and a `suggest` that
+cannot start raise clear errors, and nothing else raises: whatever arrives (unknown ids, repeats, missing metrics) is
+stored, ignored, or logged.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from raytree.errors import ConfigurationError, SettingError, StateError
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
+from raytree.searchers.tune_space import to_space
 from raytree.space import Space
 from raytree.space.serial import fingerprint
-from raytree.searchers.tune_space import to_space
 
 if TYPE_CHECKING:
     import pandas
@@ -85,6 +86,8 @@ class RaytreeSearcher(Searcher):
         if mode not in (None, "min", "max"):
             raise SettingError("mode", f"must be 'min' or 'max', got {mode!r}.")
         super().__init__(metric=metric, mode=mode)
+        self._metric: str | None = metric
+        self._mode: str | None = mode
         self._space: Space | None = None if space is None else to_space(space)
         self._own_space = space is not None
         self._points = list(points_to_evaluate or [])
@@ -319,7 +322,9 @@ class RaytreeSearcher(Searcher):
             raise StateError(str(path), f"cannot be read ({error.strerror}).", "Check the path.") from None
         payload = document.read(content, str(path))
         if payload.get("searcher") != type(self).__name__:
-            raise StateError(str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
+            raise StateError(
+                str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it."
+            )
         strings = [payload.get(key) for key in ("metric", "mode", "time_attr")]
         if not all(value is None or isinstance(value, str) for value in strings) or strings[2] is None:
             raise StateError(str(path), "malformed.", "Use another snapshot.")
@@ -352,8 +357,11 @@ class RaytreeSearcher(Searcher):
         for parameter, code in zip(space.parameters, trial.point, strict=True):
             if code is not None and parameter not in (space.parameters[j] for j in space.decisions):
                 shown = parameter.domain.render(code)
-                named.append(f"{parameter.name.rsplit('.', 1)[-1]}={shown:.4g}" if isinstance(shown, float) else
-                             f"{parameter.name.rsplit('.', 1)[-1]}={shown}")
+                named.append(
+                    f"{parameter.name.rsplit('.', 1)[-1]}={shown:.4g}"
+                    if isinstance(shown, float)
+                    else f"{parameter.name.rsplit('.', 1)[-1]}={shown}"
+                )
         best = optimizer.observations.best()
         ending = f"{self._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
         record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None else ""

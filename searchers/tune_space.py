@@ -1,8 +1,8 @@
 """Ray Tune domains to raytree domains. All knowledge of `ray.tune.search.sample` lives here.
 
 The structure (dicts, lists, tuples, constants, Tune's placeholders for objects) is left as it is: `Space` understands it.
-Tune's own rules are kept: an integer upper bound is exclusive unless quantised by more than 1, quantised values are multiples
-of q, a quantised float is the nearest multiple to a (log-)uniform one.
+Tune's own rules are kept: an integer upper bound is exclusive unless quantised by more than 1, quantised values are
+multiples of q, a quantised float is the nearest multiple to a (log-)uniform one.
 """
 
 from __future__ import annotations

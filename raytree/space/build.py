@@ -6,6 +6,7 @@ knows every test on every parent, cuts the decisions into cells, lowers the cond
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ class _Walk:
                 return shape.Fixed(value.render(value.code(0.5)))
             return shape.Leaf(self._add(where, value, branch, guards))
         if isinstance(value, dict):
-            items = []
+            items: list[tuple[Any, Any, Conditional | None]] = []
             for key, item in value.items():
                 place = f"{where}.{key}" if where else str(key)
                 if isinstance(item, Conditional):
@@ -90,9 +91,7 @@ class _Walk:
             return self.node(value.choices[0], where, branch, guards)
         labels = _labels(value.choices)
         index = self._add(where, value, branch, guards, labels)
-        options = [
-            self.node(choice, f"{where}[{k}]", (index, k), guards) for k, choice in enumerate(value.choices)
-        ]
+        options = [self.node(choice, f"{where}[{k}]", (index, k), guards) for k, choice in enumerate(value.choices)]
         return _Branch(index, options)
 
     def _add(
@@ -133,7 +132,7 @@ def searchable(value: Any) -> bool:
     return type(value) in (list, tuple) and any(searchable(item) for item in value)
 
 
-def _labels(choices: tuple[Any, ...]) -> tuple[str, ...]:
+def _labels(choices: Sequence[Any]) -> tuple[str, ...]:
     """A readable name per branch: the constant that tells dict branches apart, the value itself, or a number."""
     dicts = [choice for choice in choices if isinstance(choice, dict)]
     for key in dicts[0] if dicts else ():
@@ -176,9 +175,7 @@ def build(structure: Any) -> Built:
                     raise SpaceError(str(guard), f"there is no parameter called {test.parent!r}.", _known(by_name))
                 tests.setdefault(by_name[test.parent], []).append(test)
     deciding = {draft.branch[0] for draft in drafts if draft.branch} | set(tests) | _branches(raw)
-    cells = {
-        j: cells_of(drafts[j].domain, drafts[j].name, tests.get(j, ()), drafts[j].labels) for j in sorted(deciding)
-    }
+    cells = {j: cells_of(drafts[j].domain, drafts[j].name, tests.get(j, ()), drafts[j].labels) for j in sorted(deciding)}
 
     def lower(guard: Conditional) -> Condition:
         clauses: Condition = ()
@@ -203,9 +200,7 @@ def build(structure: Any) -> Built:
             raise SpaceError(draft.name, "its conditions can never hold.", "Correct or remove the condition.")
         conditions.append(condition)
     order = _parents_first([draft.name for draft in drafts], conditions)
-    return Built(
-        _finish(raw, lower), [d.name for d in drafts], [d.domain for d in drafts], conditions, cells, order
-    )
+    return Built(_finish(raw, lower), [d.name for d in drafts], [d.domain for d in drafts], conditions, cells, order)
 
 
 def _known(by_name: dict[str, int]) -> str:
@@ -215,7 +210,7 @@ def _known(by_name: dict[str, int]) -> str:
 def _finish(raw: Any, lower: Any) -> shape.Node:
     """The template with lowered guards."""
     if isinstance(raw, _Mapping):
-        items = []
+        items: list[tuple[Any, shape.Node]] = []
         for key, node, guard in raw.items:
             if guard is not None:
                 items.append((key, shape.Guard(lower(guard), _finish(node.node, lower), node.text)))
@@ -226,8 +221,8 @@ def _finish(raw: Any, lower: Any) -> shape.Node:
         return shape.Listing(tuple(_finish(item, lower) for item in raw.items), raw.as_tuple)
     if isinstance(raw, _Branch):
         return shape.Branch(raw.index, tuple(_finish(option, lower) for option in raw.options))
-    node: shape.Node = raw
-    return node
+    finished: shape.Node = raw
+    return finished
 
 
 def _guards(raw: Any) -> list[Conditional]:
@@ -276,4 +271,3 @@ def _parents_first(names: list[str], conditions: list[Condition]) -> list[int]:
                 trail.add(following)
                 stack.append((following, iter(parents[following])))
     return order
-

@@ -113,9 +113,8 @@ class Cells:
     def place(self, cell: int, units: Array) -> Array:
         """`units` of [0, 1] moved into a cell."""
         low, high = self.interval(cell)
-        if not math.isfinite(self.domain.size):  # stay off an edge that belongs to the neighbour
-            margin = 1e-9 * (high - low)
-            low, high = low + margin * (low > 0), high - margin * (high < 1)
+        margin = 1e-9 * (high - low)  # stay off an edge that belongs to the neighbour
+        low, high = low + margin * (low > 0), high - margin * (high < 1)
         return low + (high - low) * units
 
     def size(self, cell: int) -> float:

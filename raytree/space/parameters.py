@@ -76,6 +76,13 @@ def _require_numbers(where: str, *bounds: Any) -> None:
             raise BoundsError(where, f"bounds and steps must be numbers, got {bound!r}.", "")
 
 
+def _settle(domain: Any, kind: type, *names: str) -> None:
+    """Plain Python numbers in place of numpy's, so that equal domains are equal and can be stored."""
+    for name in names:
+        value = getattr(domain, name)
+        object.__setattr__(domain, name, None if value is None else kind(value))
+
+
 def _tidy(value: float) -> float:
     """`value` without the last digits that multiplying a step leaves behind (0.30000000000000004 becomes 0.3)."""
     return float(f"{value:.12g}")
@@ -100,6 +107,7 @@ class Float:
 
     def __post_init__(self) -> None:
         _require_numbers("float", self.lower, self.upper, self.step)
+        _settle(self, float, "lower", "upper", "step")
         where = self.describe()
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
             raise BoundsError(where, "both bounds must be finite.", "For an unbounded value use a normal domain.")
@@ -207,6 +215,7 @@ class Integer:
         for bound in (self.lower, self.upper, self.step):
             if isinstance(bound, bool) or not isinstance(bound, (int, np.integer)):
                 raise BoundsError(where, f"integer bounds and step must be integers, got {bound!r}.", "Use Float.")
+        _settle(self, int, "lower", "upper", "step")
         if self.step < 1:
             raise BoundsError(where, f"the step must be at least 1, got {self.step}.", "")
         if self.lower > self.upper:
@@ -218,7 +227,7 @@ class Integer:
 
     @cached_property
     def size(self) -> float:
-        return (int(self.upper) - int(self.lower)) // int(self.step) + 1
+        return (self.upper - self.lower) // self.step + 1
 
     def accept(self, raw: Any) -> int:
         value = _number(raw, "an integer")
@@ -259,7 +268,7 @@ class Integer:
         return np.clip(k, 0, self.size - 1)
 
     def codes(self) -> Iterator[int]:
-        return iter(range(int(self.lower), int(self.upper) + 1, int(self.step)))
+        return iter(range(self.lower, self.upper + 1, self.step))
 
     def describe(self) -> str:
         kind = "log int" if self.log else "int"
@@ -279,6 +288,7 @@ class Normal:
 
     def __post_init__(self) -> None:
         _require_numbers("normal", self.mean, self.sd, self.step)
+        _settle(self, float, "mean", "sd", "step")
         where = self.describe()
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd > 0):
             raise BoundsError(where, "mean and sd must be finite and sd positive.", "")

@@ -1,7 +1,8 @@
 """Spaces as JSON, and their fingerprints.
 
-What JSON has no word for is tagged: ``{"$": "tuple", "v": [...]}``. Objects that cannot be written (a class, an array) become
-``{"$": "opaque", "v": "module.Class"}``: such a space can be recognised by its fingerprint but not rebuilt from the file.
+What JSON has no word for is tagged: ``{"$": "tuple", "v": [...]}``. Objects that cannot be written (a class, an array)
+become ``{"$": "opaque", "v": "module.Class"}``: such a space can be recognised by its fingerprint but not rebuilt from the
+file.
 Nothing here evaluates or imports anything a file names.
 """
 
@@ -12,6 +13,8 @@ import json
 import math
 from dataclasses import fields
 from typing import Any
+
+import numpy as np
 
 from raytree.errors import RaytreeError, StateError
 from raytree.space.conditions import Conditional, Test
@@ -25,9 +28,9 @@ MAX_DEPTH = 200
 
 def dump(value: Any) -> Any:
     """A JSON-able form of a structure, opaque objects included."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if type(value) is int:
+    if isinstance(value, np.generic):
+        value = value.item()  # numpy's numbers come back as Python's
+    if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
         return value if math.isfinite(value) else {_TAG: "float", "v": repr(value)}

@@ -1,8 +1,8 @@
 """Space: everything that can be searched, and the tree of decisions in it.
 
-A `Space` is built from a nested structure of dicts, lists, tuples, constants and domains. A categorical whose choices contain
-domains, and any parameter that a `Conditional` asks about, is a *decision*; its *cells* are the parts of its domain that
-decide alike. A *path* gives every decision its cell, -1 where the decision itself is inactive, and so says which
+A `Space` is built from a nested structure of dicts, lists, tuples, constants and domains. A categorical whose choices
+contain domains, and any parameter that a `Conditional` asks about, is a *decision*; its *cells* are the parts of its domain
+that decide alike. A *path* gives every decision its cell, -1 where the decision itself is inactive, and so says which
 parameters are alive. Paths are counted, never listed, unless somebody asks for them.
 
 Notation: d parameters, n rows; a *point* holds codes, a *row* (d,) holds units with NaN where a parameter is inactive.
@@ -50,10 +50,8 @@ class Space:
     """
 
     def __init__(self, structure: Any) -> None:
-        if isinstance(structure, Space):
-            structure = structure.structure
-        built: Built = build(structure)
-        self.structure = structure
+        self.structure: Any = structure.structure if isinstance(structure, Space) else structure
+        built: Built = build(self.structure)
         self.template = built.template
         self.parameters = tuple(
             Parameter(*entry) for entry in zip(built.names, built.domains, built.conditions, strict=True)
@@ -196,9 +194,7 @@ class Space:
 
     def path_label(self, path: Path) -> str:
         """A short name such as ``model=svm, kernel=rbf``; ``all`` in a space without decisions."""
-        named = (
-            f"{self.parameters[j].name}={self.cells[j].labels[cell]}" for j, cell in self.cell_of(path).items()
-        )
+        named = (f"{self.parameters[j].name}={self.cells[j].labels[cell]}" for j, cell in self.cell_of(path).items())
         return ", ".join(named) or "all"
 
     # Configurations, points, rows
@@ -209,7 +205,7 @@ class Space:
         point: list[Code | None] = [None] * self.d
         cell_of: dict[int, int] = {}
         for i in self._order:
-            name, domain, condition = self.parameters[i]
+            name, _, condition = self.parameters[i]
             alive = satisfied(condition, cell_of)
             if alive and i not in found:
                 raise MissingKeyError(name, "is missing although it is active.", "Give it a value.")
@@ -236,10 +232,7 @@ class Space:
     def encode(self, point: Point) -> Array:
         """(d,) row of a point."""
         return np.array(
-            [
-                math.nan if code is None else p.domain.unit(code)
-                for code, p in zip(point, self.parameters, strict=True)
-            ]
+            [math.nan if code is None else p.domain.unit(code) for code, p in zip(point, self.parameters, strict=True)]
         )
 
     def decode(self, row: Array) -> Point:
@@ -289,7 +282,7 @@ class Space:
         active = self.active(path)
         cell_of = self.cell_of(path)
         rows = np.full_like(units, np.nan)
-        for i in np.flatnonzero(active):
+        for i in np.flatnonzero(active).tolist():
             column = units[:, i]
             if i in cell_of:
                 column = self.cells[i].place(cell_of[i], column)
