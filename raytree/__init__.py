@@ -7,6 +7,7 @@ Nothing here imports Ray; the Ray Tune searchers are in `raytree.searchers`.
 from raytree.errors import RaytreeError
 from raytree.optimizer import Optimizer, Recommendation, Suggestion
 from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
+from raytree.optimizers.tree import TreeOptimizer
 from raytree.space import Categorical, Constant, Float, Integer, Normal, Space
 
 __version__ = "0.1.0"
@@ -24,4 +25,5 @@ __all__ = [
     "Recommendation",
     "Space",
     "Suggestion",
+    "TreeOptimizer",
 ]

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A table (one row per path, best first) with a readable `str`; `notes` follow the table."""
+    """A table (one row per path, best first) with a readable `str`; `notes` follow it. `edges`: what the method says of them."""
 
     table: pandas.DataFrame
     title: str = ""
     notes: str = ""
+    edges: pandas.DataFrame | None = None
 
     def __str__(self) -> str:
         body = self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")

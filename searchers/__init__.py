@@ -1,5 +1,6 @@
 """The Ray Tune face of raytree: pass one of these as `search_alg`. The only code here that imports Ray."""
 
 from raytree.searchers.random import RandomSearcher
+from raytree.searchers.tree import TreeSearcher
 
-__all__ = ["RandomSearcher"]
+__all__ = ["RandomSearcher", "TreeSearcher"]

@@ -14,6 +14,7 @@ ORDER = [
     "errors",
     "space",
     "gp",
+    "scaling",
     "models",
     "acquisition",
     "observations",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from raytree.searchers import RandomSearcher
+from raytree.searchers import RandomSearcher, TreeSearcher
 from tests.conformance import SearcherConformance
 
 
 class TestRandomSearcher(SearcherConformance):
     searcher_class = RandomSearcher
+
+
+class TestTreeSearcher(SearcherConformance):
+    searcher_class = TreeSearcher
+    sequences = 60

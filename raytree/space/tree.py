@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -106,10 +106,11 @@ class Space:
         times: Callable[[float, float], float],
         plus: Callable[[float, float], float],
         one: float,
+        required: int | None = None,
     ) -> float:
         """The `plus` over all paths of the `times` over their alive parameters of `weight(parameter, cell)`.
 
-        Goes through the parameters once, keeping partial results apart only by the cells that later conditions still ask
+        Only paths on which the parameter `required` is alive count, if one is given; 0 if there are none. Goes through the parameters once, keeping partial results apart only by the cells that later conditions still ask
         about; so siblings add work instead of multiplying it.
         """
         last_use: dict[int, int] = {}
@@ -125,7 +126,7 @@ class Space:
                 kept = tuple(pair for pair in known if last_use[pair[0]] > step)
                 outcomes: list[tuple[tuple[tuple[int, int], ...], float]]
                 if not satisfied(self.parameters[i].condition, cell_of):
-                    outcomes = [(kept, total)]
+                    outcomes = [] if i == required else [(kept, total)]
                 elif i in self.cells:
                     remembered = last_use.get(i, -1) > step
                     outcomes = [
@@ -139,10 +140,26 @@ class Space:
             if len(following) > _MAX_STATES:
                 raise SpaceTooLargeError("space", "too many interlocking conditions.", "Remove some of the parents.")
             states = following
-        result = one
-        for k, value in enumerate(states.values()):
-            result = value if k == 0 else plus(result, value)
-        return result
+        return reduce(plus, states.values()) if states else 0
+
+    def free(self, path: Path) -> tuple[int, ...]:
+        """The parameters that can still vary on a path: alive, and not settled by the path's cells."""
+        cell_of = self.cell_of(path)
+        alive = np.flatnonzero(self.active(path)).tolist()
+        return tuple(i for i in alive if i not in cell_of or self.cells[i].wide(cell_of[i]))
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """The parameters alive on more than one path, decisions that every cell settles left out."""
+        if self.n_paths == 1:
+            return frozenset()
+        found = set()
+        for i in range(self.d):
+            if i in self.cells and not any(self.cells[i].wide(cell) for cell in range(len(self.cells[i]))):
+                continue
+            if self._fold(lambda j, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1, required=i) > 1:
+                found.add(i)
+        return frozenset(found)
 
     # Paths
 

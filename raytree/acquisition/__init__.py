@@ -1,0 +1,1 @@
+"""What to evaluate next, given a posterior."""

@@ -1,0 +1,40 @@
+"""Expected improvement for minimisation, in the log domain.
+
+Eq. (5) of Jenatton et al. 2017 with the sign of a loss: with xi = (y_min - m) / s,
+EI = s (xi Phi(xi) + phi(xi)) = s h(xi). log h is finite and monotone for every finite xi.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from raytree.gp.linalg import Array
+
+_LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
+_FAR = -1e3
+
+
+def log_h(xi: Array) -> Array:
+    """log(phi(xi) + xi Phi(xi))."""
+    xi = np.asarray(xi, dtype=float)
+    near = np.maximum(xi, -1.0)
+    direct = np.log(np.exp(-0.5 * near**2 - _LOG_ROOT_2PI) + near * ndtr(near))
+    low = np.clip(xi, _FAR, -1.0)
+    # Phi(xi) = phi(xi) sqrt(pi/2) erfcx(-xi / sqrt(2)), so h = phi (1 - |xi| sqrt(pi/2) erfcx(|xi| / sqrt 2)).
+    tail = -0.5 * low**2 - _LOG_ROOT_2PI + np.log1p(low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2.0)))
+    far = np.minimum(xi, _FAR)
+    series = -0.5 * far**2 - _LOG_ROOT_2PI - 2.0 * np.log(-far) + np.log1p(-3.0 / far**2)
+    return np.where(xi > -1.0, direct, np.where(xi > _FAR, tail, series))
+
+
+def log_ei(mean: Array, sd: Array, best: float) -> Array:
+    """log E[max(0, best - f)] for f normal with the given mean and sd; arrays of any shape."""
+    return np.log(sd) + log_h((best - mean) / sd)
+
+
+def log_ei_slopes(mean: Array, sd: Array, best: float) -> tuple[Array, Array]:
+    """The derivatives of `log_ei` by the mean and by the sd."""
+    xi = (best - mean) / sd
+    ratio = np.exp(log_ndtr(xi) - log_h(xi))  # Phi / h, the derivative of log h
+    return -ratio / sd, (1.0 - xi * ratio) / sd

@@ -1,0 +1,186 @@
+"""Finding the best next row: Sobol points and points around good ones on every path, the best refined.
+
+Continuous coordinates are refined by L-BFGS-B inside the path's box, so that an optimum on the boundary is reached exactly;
+discrete ones by trying their neighbours. Work is counted in evaluations, never in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from raytree.gp.linalg import Array
+from raytree.space import Categorical, Path, Space
+
+Score = Callable[[Path, Array], Array]
+"""(path, rows (m, d)) -> (m,) to be maximised."""
+Slope = Callable[[Path, Array], tuple[float, Array]]
+"""(path, row (d,)) -> value and gradient (d,)."""
+
+RADII = (0.2, 0.05, 0.01, 0.002)
+_MAX_NEIGHBOURS = 12
+
+
+class Candidate(NamedTuple):
+    value: float
+    path: Path
+    row: Array
+
+
+class Box(NamedTuple):
+    """The coordinates of a path that vary: continuous ones with their bounds, discrete ones."""
+
+    continuous: np.ndarray
+    bounds: Array  # (k, 2)
+    discrete: tuple[int, ...]
+
+
+def box_of(space: Space, path: Path, fixed: frozenset[int] = frozenset()) -> Box:
+    """What can be changed on a path, `fixed` parameters left out."""
+    free = [i for i in space.free(path) if i not in fixed]
+    cell_of = space.cell_of(path)
+    continuous = [i for i in free if math.isinf(space.parameters[i].domain.size)]
+    bounds = []
+    for i in continuous:
+        ends = np.array([0.0, 1.0])
+        ends = space.cells[i].place(cell_of[i], ends) if i in cell_of else ends
+        bounds.append(space.parameters[i].domain.snap(ends))
+    discrete = tuple(i for i in free if i not in set(continuous))
+    return Box(np.array(continuous, dtype=int), np.array(bounds).reshape(-1, 2), discrete)
+
+
+def starting_rows(
+    space: Space, path: Path, box: Box, around: Array, rng: np.random.Generator, n_sobol: int, n_local: int
+) -> Array:
+    """(m, d) Sobol rows on a path, and rows near each of `around` (k, d) at several distances."""
+    units = qmc.Sobol(space.d, scramble=True, rng=rng).random(n_sobol) if space.d else np.empty((1, 0))
+    parts = [space.on_path(path, units)]
+    for row in around:
+        for radius in RADII:
+            rows = np.repeat(row[None], n_local, axis=0)
+            steps = rng.normal(0.0, radius, (n_local, len(box.continuous)))
+            steps *= rng.random(steps.shape) < max(0.5, 1.0 / max(1, len(box.continuous)))
+            moved = rows[:, box.continuous] + steps
+            rows[:, box.continuous] = np.clip(moved, box.bounds[:, 0], box.bounds[:, 1])
+            parts.append(rows)
+    return np.concatenate(parts)
+
+
+def maximize(
+    space: Space,
+    paths: Sequence[Path],
+    score: Score,
+    slope: Slope,
+    around: dict[Path, Array],
+    rng: np.random.Generator,
+    n_sobol: int = 128,
+    n_local: int = 4,
+    n_refined: int = 6,
+    like: Array | None = None,
+) -> list[Candidate]:
+    """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
+
+    Args:
+        space: the search space.
+        paths: where to look.
+        score: to be maximised.
+        slope: its value and gradient at one row.
+        around: for some of the paths, rows (k, d) near which to look.
+        rng: of the starting points.
+        n_sobol: Sobol points per path.
+        n_local: points per row of `around` and distance.
+        n_refined: how many starts are refined, over all paths.
+        like: a row (d,) whose shared parameters all candidates have.
+    """
+    fixed = frozenset() if like is None else space.shared
+    shared = sorted(fixed)
+    found: list[Candidate] = []
+    for path in paths:
+        box = box_of(space, path, fixed)
+        rows = starting_rows(space, path, box, around.get(path, np.empty((0, space.d))), rng, n_sobol, n_local)
+        if like is not None:
+            rows[:, shared] = like[shared]
+        values = score(path, rows)
+        for k in np.argsort(-values, kind="stable")[:4].tolist():
+            found.append(Candidate(float(values[k]), path, rows[k]))
+    found.sort(key=lambda candidate: -candidate.value)
+    refined = [refine(space, candidate, box_of(space, candidate.path, fixed), score, slope) for candidate in found[:n_refined]]
+    refined.sort(key=lambda candidate: -candidate.value)
+    return refined + found
+
+
+def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, rounds: int = 3) -> Candidate:
+    """A candidate at least as good as `start`, on the same path."""
+    best = start
+    for _ in range(rounds):
+        climbed = _climb(best, box, slope)
+        moved = _exchange(space, climbed, box, score)
+        stop = moved.value <= climbed.value
+        best = moved
+        if stop:
+            break
+    return best
+
+
+def _climb(start: Candidate, box: Box, slope: Slope) -> Candidate:
+    if not len(box.continuous):
+        return start
+    row = start.row.copy()
+    best = start
+
+    def negative(x: Array) -> tuple[float, Array]:
+        nonlocal best
+        row[box.continuous] = x
+        value, gradient = slope(start.path, row)
+        if value > best.value:
+            best = Candidate(value, start.path, row.copy())
+        return -value, -gradient[box.continuous]
+
+    minimize(
+        negative, start.row[box.continuous], jac=True, method="L-BFGS-B", bounds=box.bounds,
+        options={"maxfun": 50, "ftol": 1e-12, "gtol": 1e-9},
+    )  # fmt: skip
+    return best
+
+
+def _exchange(space: Space, start: Candidate, box: Box, score: Score) -> Candidate:
+    """The best row that differs in one discrete coordinate, or `start`."""
+    rows = []
+    cell_of = space.cell_of(start.path)
+    for i in box.discrete:
+        for unit in neighbours(space, i, float(start.row[i])):
+            if i not in cell_of or space.cells[i].index(space.parameters[i].domain.code(unit)) == cell_of[i]:
+                row = start.row.copy()
+                row[i] = unit
+                rows.append(row)
+    if not rows:
+        return start
+    values = score(start.path, np.array(rows))
+    k = int(np.argmax(values))
+    return Candidate(float(values[k]), start.path, rows[k]) if values[k] > start.value else start
+
+
+def neighbours(space: Space, i: int, unit: float) -> list[float]:
+    """Units of other values of a discrete parameter: all of a few, else the adjacent ones and some further away."""
+    domain = space.parameters[i].domain
+    n = int(min(domain.size, 2**31))
+    if isinstance(domain, Categorical) or n <= _MAX_NEIGHBOURS:
+        every = {domain.unit(code) for code in domain.codes()}
+        return sorted(every - {unit})
+    jumps = sorted({1, 2, 5, max(1, n // 20), max(1, n // 5)})
+    here = float(domain.snap(np.array([unit]))[0])
+    ends = np.clip([here + sign * jump / n for jump in jumps for sign in (-1, 1)], 0.0, 1.0)
+    code = domain.code(here)
+    step = getattr(domain, "step", 1) or 1
+    adjacent = []
+    for other in (code - step, code + step):
+        try:
+            adjacent.append(domain.unit(domain.accept(other)))
+        except ValueError:  # beyond the end
+            continue
+    return sorted(({*domain.snap(ends).tolist(), *adjacent}) - {here})

@@ -1,0 +1,68 @@
+"""Which paths to look at: all of a few, the promising ones of many.
+
+With thousands of paths only some are ever materialised: those with trials, those one decision away from a good one, and
+some drawn at random. They are ranked by an optimistic path-EI: eq. (6) of Jenatton et al. 2017 with the spread inside a leaf
+added to the variance, since a leaf that is bad on average may be the best at its optimum (ours).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from raytree.acquisition.improvement import log_ei
+from raytree.gp.linalg import Array
+from raytree.models.tree_posterior import TreePosterior
+from raytree.space import Path, Space
+
+MAX_LISTED = 64
+"""Up to this many paths, all are candidates."""
+_GOOD, _DRAWN, _POINTS = 4, 64, 16
+
+
+def known_paths(space: Space, visited: Sequence[Path], rng: np.random.Generator) -> list[Path]:
+    """Candidate paths: all, or the visited ones (best first), neighbours of the best, and random ones."""
+    if space.n_paths <= MAX_LISTED:
+        return space.paths()
+    found = dict.fromkeys(visited)
+    for path in visited[:_GOOD]:
+        found |= dict.fromkeys(_neighbours(space, path, rng))
+    found |= dict.fromkeys(space.path_of(row) for row in space.sample(rng, _DRAWN))
+    return list(found)
+
+
+def _neighbours(space: Space, path: Path, rng: np.random.Generator) -> list[Path]:
+    """Paths that differ from one in a single decision; what that decision brings to life is drawn at random."""
+    rows = []
+    for j, cell in space.cell_of(path).items():
+        for other in range(len(space.cells[j])):
+            if other != cell:
+                units = rng.random((1, space.d))
+                for k, here in space.cell_of(path).items():
+                    units[:, k] = space.cells[k].place(other if k == j else here, units[:, k])
+                rows.append(space.mask(units)[0])
+    return [space.path_of(row) for row in rows]
+
+
+def promising(
+    space: Space, posterior: TreePosterior, paths: Sequence[Path], best: float, k: int, rng: np.random.Generator
+) -> list[Path]:
+    """The k paths with the highest optimistic path-EI, best first."""
+    if len(paths) <= k:
+        return list(paths)
+    units = rng.random((_POINTS, space.d))
+    scores = [float(np.max(optimistic(posterior, path, space.on_path(path, units), best))) for path in paths]
+    return [paths[i] for i in np.argsort(-np.array(scores), kind="stable")[:k]]
+
+
+def optimistic(posterior: TreePosterior, path: Path, rows: Array, best: float) -> Array:
+    """(m,) log path-EI at rows of a path, with the leaf's own variance."""
+    prediction = posterior.predict_path(path, rows)
+    return log_ei(prediction.mean, np.sqrt(prediction.sd**2 + posterior.amplitude(path)), best)
+
+
+def log_path_ei(posterior: TreePosterior, path: Path, rows: Array, best: float) -> Array:
+    """(m,) the log of eq. (6) at rows of a path: only their shared parameters matter."""
+    prediction = posterior.predict_path(path, rows)
+    return log_ei(prediction.mean, prediction.sd, best)

@@ -1,0 +1,30 @@
+"""Stationary kernels as functions of the scaled squared distance, with what their gradients need.
+
+Notation: r2 = sum_k (x_k - x'_k)^2 / l_k^2, any shape; all kernels have unit variance.
+For a kernel k(r2): dk/dlog l_k = slope(r2) (x_k - x'_k)^2 / l_k^2 and dk/dx_k = -slope(r2) (x_k - x'_k) / l_k^2,
+with slope = -2 dk/dr2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from raytree.gp.linalg import Array
+
+_ROOT5 = np.sqrt(5.0)
+
+
+def matern52(r2: Array) -> tuple[Array, Array]:
+    """The Matern-5/2 kernel and its slope (Rasmussen and Williams 2006, eq. 4.17)."""
+    root = _ROOT5 * np.sqrt(r2)
+    decay = np.exp(-root)
+    return (1.0 + root + (5.0 / 3.0) * r2) * decay, (5.0 / 3.0) * (1.0 + root) * decay
+
+
+def squared_differences(a: Array, b: Array, categorical: np.ndarray) -> Array:
+    """(d, n, m) squared differences of coordinates; 0 or 1 for categorical ones (the Hamming distance)."""
+    differences = a.T[:, :, None] - b.T[:, None, :]
+    squared = differences**2
+    if categorical.any():
+        squared[categorical] = np.abs(differences[categorical]) > 1e-9
+    return squared

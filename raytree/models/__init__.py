@@ -1,0 +1,1 @@
+"""One surrogate per method, each a fit that returns a posterior."""

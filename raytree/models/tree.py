@@ -1,0 +1,269 @@
+"""The tree-structured Gaussian process of Jenatton et al. 2017, section 2: a GP per leaf, weights c that join them.
+
+    c ~ N(0, S),   g_p ~ GP(b_p, K_p),   y_i ~ N(g_{p_i}(x_i) + z_i' c, s2)                     (1)
+
+Everything is computed leaf by leaf: M_p = K_p + s2 I is factorised alone, and the leaves meet only in the D x D matrix
+Lambda = inv(S) + sum_p Z_p inv(M_p) Z_p', so that time is O(D^3 + sum_p (n_p^3 + n_p^2 D)) and no n x n matrix exists.
+
+Hyperparameters theta (all logarithms, MAP): noise, leaf amplitude and length-scales, variances of the weights. Leaves share
+them, but for a deviation per leaf amplitude and per length-scale that is shrunk towards 0 (ours: a leaf with two points
+borrows from the others, one with fifty has its own). With `offsets=True` also b_p per leaf, as in the paper.
+
+Notation: n observations on P visited paths, n_p on path p, d_p its kernel's dimensions; columns of z as in `features`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from raytree.gp import linalg
+from raytree.gp.linalg import Array
+from raytree.gp.map_fit import fit as map_fit
+from raytree.gp.priors import normal
+from raytree.models.features import EDGE, ROOT, SHARED, Features
+from raytree.models.leaves import Stack
+from raytree.models.tree_posterior import TreePosterior
+from raytree.space import Categorical, Path, Space
+
+NOISE_FLOOR = 1e-8  # variance, in standardised units
+_LOG_2PI = np.log(2.0 * np.pi)
+_SMALL = (2, 4, 8, 16, 32, 64)  # leaves up to these sizes are stacked; larger ones stand alone
+
+
+class Prior(NamedTuple):
+    """A normal prior on a log-parameter, and its bounds."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+
+
+# Variances are in units of the standardised losses; lengths in units of the cube.
+PRIORS = {
+    "noise": Prior(np.log(1e-6), 3.0, np.log(NOISE_FLOOR), 2.0),
+    "amplitude": Prior(1.5, 1.0, -8.0, 10.0),
+    "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
+    "length": Prior(np.log(1.0), 1.0, np.log(0.01), np.log(100.0)),
+    "length_shared": Prior(np.log(10.0), 0.8, np.log(0.02), np.log(100.0)),
+    "length_i": Prior(0.0, 0.7, -4.0, 4.0),
+    "edge": Prior(-1.0, 1.5, -10.0, 6.0),
+    "shared": Prior(-1.0, 1.5, -12.0, 8.0),
+    "decay": Prior(-1.5, 1.0, -6.0, 0.0),
+    "offset": Prior(0.0, 1.0, -5.0, 5.0),
+}
+ROOT_VARIANCE = 1.0
+# A deviation of one leaf or one length-scale from what all have in common: nearly none while few rows speak of it, since a
+# MAP estimate takes their noise at face value; half of its prior's sd after 40.
+TIGHT, HALF_LOOSE, UNTIED = 0.05, 40.0, 1.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What kind of tree model. The defaults are ours; `paper()` has the paper's.
+
+    Args:
+        leaf: dimensions of a leaf's kernel: "alive" (all that vary on the path) or "own" (those not shared; the paper).
+        tied: whether leaves share hyperparameters; otherwise each has its own.
+        offsets: whether each visited leaf has an offset b_p, estimated.
+    """
+
+    leaf: str = "alive"
+    tied: bool = True
+    offsets: bool = False
+
+
+class _Layout:
+    """Where each hyperparameter is in theta, for the visited paths."""
+
+    def __init__(self, space: Space, features: Features, counts: dict[Path, int], settings: Settings) -> None:
+        paths = list(counts)
+        names: list[tuple[str, object]] = [("noise", None), ("amplitude", None)]
+        self.dims = {path: self.kernel_dims(space, path, settings) for path in paths}
+        used = sorted({i for dims in self.dims.values() for i in dims})
+        own = [i for i in used if i not in space.shared]
+        both = [i for i in used if i in space.shared]
+        if own:
+            names.append(("length", None))
+        if both:
+            names.append(("length_shared", None))
+        names += [("length_i", i) for i in used]
+        if len(paths) > 1:
+            names += [("amplitude_p", path) for path in paths]
+        columns = np.unique(np.concatenate([features.on(path).columns for path in paths] or [np.empty(0, int)])).astype(int)
+        self.columns = columns
+        group = features.group[columns]
+        if (group == EDGE).any():
+            names.append(("edge", None))
+        shared = sorted(set(features.parameter[columns][group == SHARED].tolist()))
+        names += [("shared", i) for i in shared]
+        if (features.order[columns] > 1).any():
+            names.append(("decay", None))
+        if settings.offsets:
+            names += [("offset", path) for path in paths]
+        self.names = names
+        self.at = {name: k for k, name in enumerate(names)}
+        priors = [PRIORS[kind] for kind, _ in names]
+        self.mean = np.array([p.mean for p in priors])
+        self.sd = np.array([p.sd for p in priors])
+        seen = {("amplitude_p", path): n for path, n in counts.items()}
+        for i in used:
+            seen["length_i", i] = sum(n for path, n in counts.items() if i in self.dims[path])
+        for k, name in enumerate(names):
+            if name in seen:
+                self.sd[k] = max(TIGHT, self.sd[k] * seen[name] / (seen[name] + HALF_LOOSE)) if settings.tied else UNTIED
+        self.bounds = np.array([(p.low, p.high) for p in priors]).reshape(-1, 2)
+
+    @staticmethod
+    def kernel_dims(space: Space, path: Path, settings: Settings) -> tuple[int, ...]:
+        return tuple(i for i in space.free(path) if settings.leaf == "alive" or i not in space.shared)
+
+
+class Hyperparameters(NamedTuple):
+    """Theta unpacked: natural scale, by parameter and path; priors' means where nothing was learnt."""
+
+    noise: float
+    amplitude: dict[Path, float]
+    common_amplitude: float
+    inverse_squared_length: Array  # (d,)
+    weight_variance: Array  # (D,)
+    offset: dict[Path, float]
+
+
+class TreeModel:
+    """The model on one data set.
+
+    Args:
+        space: the search space.
+        features: the weights.
+        rows: (n, d) rows.
+        y: (n,) standardised losses.
+        paths: n paths.
+        settings: which variant.
+    """
+
+    def __init__(
+        self, space: Space, features: Features, rows: Array, y: Array, paths: Sequence[Path], settings: Settings = Settings()
+    ) -> None:
+        self.space, self.features, self.settings = space, features, settings
+        self.rows, self.y = rows, y
+        members: dict[Path, list[int]] = {}
+        for k, path in enumerate(paths):
+            members.setdefault(path, []).append(k)
+        self.members = {path: np.array(index) for path, index in members.items()}
+        self.layout = _Layout(space, features, {path: len(index) for path, index in self.members.items()}, settings)
+        self.categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters], dtype=bool)
+
+    # Hyperparameters
+
+    def start(self, previous: dict | None = None) -> Array:
+        """(k,) theta to begin from: the last fit where it knows a parameter, the prior's mean elsewhere."""
+        theta = self.layout.mean.copy()
+        for k, name in enumerate(self.layout.names):
+            if previous and name in previous:
+                theta[k] = previous[name]
+        return np.clip(theta, self.layout.bounds[:, 0], self.layout.bounds[:, 1])
+
+    def named(self, theta: Array) -> dict:
+        """Theta by name, to start the next fit from."""
+        return dict(zip(self.layout.names, theta.tolist(), strict=True))
+
+    def unpack(self, theta: Array) -> Hyperparameters:
+        """Theta on its natural scale."""
+        at = self.layout.at
+
+        def value(kind: str, which: object = None) -> float:
+            k = at.get((kind, which))
+            return float(theta[k]) if k is not None else PRIORS[kind].mean
+
+        lengths = np.array(
+            [
+                value("length_shared" if i in self.space.shared else "length") + value("length_i", i)
+                for i in range(self.space.d)
+            ]
+        )
+        common = value("amplitude")
+        group, parameter, order = self.features.group, self.features.parameter, self.features.order
+        log_variance = np.zeros(self.features.D)
+        log_variance[group == ROOT] = np.log(ROOT_VARIANCE)
+        log_variance[group == EDGE] = value("edge")
+        shared = np.flatnonzero(group == SHARED)
+        by_parameter = {i: value("shared", i) for i in set(parameter[shared].tolist())}
+        log_variance[shared] = [by_parameter[i] for i in parameter[shared].tolist()]
+        log_variance += value("decay") * np.maximum(order - 1.0, 0.0)
+        return Hyperparameters(
+            float(np.exp(value("noise"))),
+            {path: float(np.exp(common + value("amplitude_p", path))) for path in self.members},
+            float(np.exp(common)),
+            np.exp(-2.0 * lengths),
+            np.exp(log_variance),
+            {path: value("offset", path) for path in self.members},
+        )
+
+    # Marginal likelihood
+
+    @cached_property
+    def _stacks(self) -> list[Stack]:
+        groups: dict[int, list[Path]] = {}
+        for path, index in self.members.items():
+            size = next((s for s in _SMALL if len(index) <= s), 0)
+            groups.setdefault(size if size else -len(groups) - 1000, []).append(path)
+        return [Stack(self, paths) for _, paths in sorted(groups.items())]
+
+    def negative_log_posterior(self, theta: Array) -> tuple[float, Array]:
+        """Minus log P(y | theta) P(theta), up to a constant, and its gradient (k,)."""
+        value, gradient = self.negative_log_likelihood(theta)
+        penalty, slope = normal(theta, self.layout.mean, self.layout.sd)
+        return value + penalty, gradient + slope
+
+    def negative_log_likelihood(self, theta: Array) -> tuple[float, Array]:
+        """Minus log P(y | theta), eq. (3), and its gradient (k,)."""
+        at = self.layout.at
+        h = self.unpack(theta)
+        columns = self.layout.columns
+        inverse_prior = 1.0 / h.weight_variance[columns]
+        parts = [stack.factor(h) for stack in self._stacks]
+        A = np.concatenate([part.A for part in parts])  # (rows, D): inv(L_p) Z_p'
+        v = np.concatenate([part.v for part in parts])
+        precision = A.T @ A
+        precision[np.diag_indices_from(precision)] += inverse_prior  # Lambda_c
+        L = linalg.cholesky(precision)
+        f = linalg.solve_lower(L, A.T @ v)
+        m = linalg.solve_upper(L, f)  # posterior mean of c
+        value = 0.5 * (
+            v @ v - f @ f + sum(part.log_det for part in parts) + linalg.log_det(L)
+            - np.sum(np.log(inverse_prior)) + len(self.y) * _LOG_2PI
+        )  # fmt: skip
+        gradient = np.zeros(len(theta))
+        residual = v - A @ m
+        C = linalg.solve_lower(L, A.T).T  # (rows, D)
+        begin = 0
+        for stack, part in zip(self._stacks, parts, strict=True):
+            end = begin + len(part.v)
+            stack.add_gradient(gradient, at, h, part, residual[begin:end], C[begin:end])
+            begin = end
+        # By the log-variance of a weight: 1/2 s_j ((Z inv(K) Z')_jj - (Z alpha)_j^2), with Z alpha = inv(S) m.
+        spread = linalg.solve_lower(L, np.diag(inverse_prior))
+        by_weight = 0.5 * (1.0 - np.sum(spread**2, axis=0) / inverse_prior - inverse_prior * m**2)
+        group, parameter = self.features.group[columns], self.features.parameter[columns]
+        if ("edge", None) in at:
+            gradient[at["edge", None]] = by_weight[group == EDGE].sum()
+        for i in set(parameter[group == SHARED].tolist()):
+            gradient[at["shared", i]] = by_weight[(group == SHARED) & (parameter == i)].sum()
+        if ("decay", None) in at:
+            gradient[at["decay", None]] = by_weight @ np.maximum(self.features.order[columns] - 1.0, 0.0)
+        return float(value), gradient
+
+    def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Array:
+        """(k,) the MAP theta from a warm start."""
+        theta, _ = map_fit(self.negative_log_posterior, self.start(previous), self.layout.bounds, max_evaluations)
+        return theta
+
+    def posterior(self, theta: Array) -> TreePosterior:
+        """The posterior at theta."""
+        return TreePosterior(self, self.unpack(theta))

@@ -1,0 +1,90 @@
+"""The papers' test functions, with known optima.
+
+The twelve of Jenatton et al. 2017 (section 4.1 and supplement 1.1): binary trees whose leaves hold a quadratic in one variable
+of [-1, 1] plus a constant of their own; two variables of [0, 1] at the children of the root are shared by the leaves below
+them and enter not at all, linearly, or quadratically. The minimum is 0.1, in the first leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from raytree.space import Categorical, Float, Space
+
+SIZES = ("small", "large")
+SHAPES = ("balanced", "unbalanced")
+SHARED = ("none", "linear", "quadratic")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A function to minimise: its space, its value, its minimum, and whether a configuration is in the best leaf."""
+
+    name: str
+    space: Space
+    function: Callable[[Any], float]
+    minimum: float
+    in_best_leaf: Callable[[Any], bool]
+
+    def __call__(self, config: Any) -> float:
+        return self.function(config)
+
+
+def _tree(size: str, shape: str) -> Any:
+    """Nested pairs; a leaf is its number, counted from the left."""
+    depth = 2 if size == "small" else 3
+    counter = iter(range(100))
+
+    def grow(level: int, first: bool) -> Any:
+        if level == depth and not (shape == "unbalanced" and first and level == depth):
+            return next(counter)
+        if level > depth:
+            return next(counter)
+        return (grow(level + 1, first), grow(level + 1, False))
+
+    return grow(0, True)
+
+
+def tree_function(size: str, shape: str, shared: str, shift: float = 0.0) -> Objective:
+    """One of the twelve.
+
+    Args:
+        size: "small" (4 or 5 leaves) or "large" (8 or 9).
+        shape: "balanced", or "unbalanced" (the first leaf is split).
+        shared: how the shared variables enter: "none", "linear" or "quadratic".
+        shift: where the leaves' minima are, instead of the paper's 0; a leaf k has its minimum at shift (-1)^k.
+    """
+
+    def structure(node: Any, level: int) -> dict:
+        if isinstance(node, int):
+            return {f"x{node}": Float(-1.0, 1.0)}
+        inside: dict = {"d": Categorical([structure(child, level + 1) for child in node])}
+        if level == 1 and shared != "none":
+            inside["r"] = Float(0.0, 1.0)
+        return inside
+
+    def leaf_of(config: dict) -> tuple[int, float, float]:
+        node, extra = config, 0.0
+        while "d" in node:
+            extra += _shared_term(shared, node["r"]) if "r" in node else 0.0
+            node = node["d"]
+        ((key, x),) = node.items()
+        return int(key[1:]), float(x), extra
+
+    def value(config: dict) -> float:
+        leaf, x, extra = leaf_of(config)
+        return (x - shift * (-1) ** leaf) ** 2 + 0.1 * (leaf + 1) + extra
+
+    name = f"{size} {shape}, {shared} shared"
+    return Objective(name, Space(structure(_tree(size, shape), 0)), value, 0.1, lambda config: leaf_of(config)[0] == 0)
+
+
+def _shared_term(shared: str, r: float) -> float:
+    return r if shared == "linear" else (r - 0.5) ** 2
+
+
+def twelve(shift: float = 0.0) -> list[Objective]:
+    """All twelve."""
+    return [tree_function(size, shape, shared, shift) for size in SIZES for shape in SHAPES for shared in SHARED]
