@@ -15,7 +15,7 @@ import warnings
 import ray
 from ray import tune
 
-from raytree.searchers import RandomSearcher
+from raytree.searchers import TreeSearcher
 
 SPACE = {
     "scaler": tune.choice(["none", "standard", "minmax"]),
@@ -78,7 +78,7 @@ def main() -> None:
     logging.getLogger("raytree").setLevel(logging.INFO)  # one line per trial
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    searcher = RandomSearcher(seed=arguments.seed)
+    searcher = TreeSearcher(seed=arguments.seed)
     began = time.time()
     tuner = tune.Tuner(
         objective,

@@ -7,6 +7,7 @@ them and enter not at all, linearly, or quadratically. The minimum is 0.1, in th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -88,3 +89,34 @@ def _shared_term(shared: str, r: float) -> float:
 def twelve(shift: float = 0.0) -> list[Objective]:
     """All twelve."""
     return [tree_function(size, shape, shared, shift) for size in SIZES for shape in SHAPES for shared in SHARED]
+
+
+def narrow_leaf() -> Objective:
+    """A leaf that is bad on average and best at a narrow optimum, beside two that are good everywhere."""
+
+    def value(config: dict) -> float:
+        model = config["model"]
+        if model["kind"] == "narrow":
+            return 1.0 - math.exp(-(((model["a"] - 0.7) ** 2 + (model["b"] - 0.3) ** 2) / (2 * 0.12**2)))
+        return {"good": 0.3, "fair": 0.4}[model["kind"]] + 0.1 * (model["x"] - 0.4) ** 2
+
+    kinds = [
+        {"kind": "narrow", "a": Float(0, 1), "b": Float(0, 1)},
+        *({"kind": k, "x": Float(0, 1)} for k in ("good", "fair")),
+    ]
+    space = Space({"model": Categorical(kinds)})
+    return Objective("narrow best leaf", space, value, 0.0, lambda config: config["model"]["kind"] == "narrow")
+
+
+def mixed_leaves() -> Objective:
+    """Leaves of 1, 2, 4 and 8 dimensions whose functions differ in scale by a factor of 100; the best has four."""
+    sizes, scales, levels = (1, 2, 4, 8), (0.1, 10.0, 1.0, 1.0), (0.3, 0.25, 0.0, 0.2)
+
+    def value(config: dict) -> float:
+        model = config["model"]
+        k = sizes.index(model["size"])
+        xs = [model[f"x{i}"] for i in range(model["size"])]
+        return levels[k] + scales[k] * sum((x - 0.2 - 0.07 * i) ** 2 for i, x in enumerate(xs))
+
+    space = Space({"model": Categorical([{"size": n, **{f"x{i}": Float(0, 1) for i in range(n)}} for n in sizes])})
+    return Objective("leaves of 1 to 8 dimensions", space, value, 0.0, lambda config: config["model"]["size"] == 4)

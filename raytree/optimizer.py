@@ -241,9 +241,7 @@ class Optimizer:
         """
         kind = cls._kinds.get(str(state.get("kind")))
         if kind is None or not issubclass(kind, cls):
-            raise StateError(
-                "state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it."
-            )
+            raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
         try:
             return kind._load(state, space)
         except StateError:
@@ -282,9 +280,7 @@ class Optimizer:
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
         if (trial.status is Status.FINISHED) != (trial.value is not None):
-            raise StateError(
-                "state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot."
-            )
+            raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
 
     def save(self) -> str:
         """`state` as a document with a version and a checksum."""

@@ -44,14 +44,11 @@ def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise StateError(where, f"bad version {version!r}.", "")
     if version > VERSION:
-        raise StateError(
-            where, f"written by a newer raytree (format {version}, this one reads {VERSION}).", "Upgrade raytree."
-        )
+        raise StateError(where, f"written by a newer raytree (format {version}, this one reads {VERSION}).", "Upgrade raytree.")
     payload = document.get("payload")
     try:
         intact = (
-            isinstance(payload, dict)
-            and document.get("checksum") == hashlib.sha256(_canonical(payload).encode()).hexdigest()
+            isinstance(payload, dict) and document.get("checksum") == hashlib.sha256(_canonical(payload).encode()).hexdigest()
         )
     except (ValueError, RecursionError, UnicodeEncodeError):
         intact = False

@@ -322,9 +322,7 @@ class RaytreeSearcher(Searcher):
             raise StateError(str(path), f"cannot be read ({error.strerror}).", "Check the path.") from None
         payload = document.read(content, str(path))
         if payload.get("searcher") != type(self).__name__:
-            raise StateError(
-                str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it."
-            )
+            raise StateError(str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
         strings = [payload.get(key) for key in ("metric", "mode", "time_attr")]
         if not all(value is None or isinstance(value, str) for value in strings) or strings[2] is None:
             raise StateError(str(path), "malformed.", "Use another snapshot.")

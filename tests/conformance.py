@@ -330,9 +330,7 @@ class SearcherConformance:
         assert searcher._space.contains(searcher.suggest("next"))
 
     def test_a_finite_space_ends_the_search(self):
-        searcher = self.make(
-            space={"a": tune.choice([1, 2]), "b": tune.choice([{"x": tune.randint(0, 2)}, None])}, num_initial=2
-        )
+        searcher = self.make(space={"a": tune.choice([1, 2]), "b": tune.choice([{"x": tune.randint(0, 2)}, None])}, num_initial=2)
         configs = []
         while (config := searcher.suggest(f"t{len(configs)}")) != Searcher.FINISHED:
             configs.append(json.dumps(config))

@@ -90,7 +90,12 @@ def test_log_h_against_many_digits(xi):
     with mpmath.workdps(60):
         x = mpmath.mpf(xi)
         if xi < -50:  # the exact value underflows any number of digits: Mills' ratio to four terms
-            exact = -x**2 / 2 - mpmath.log(2 * mpmath.pi) / 2 - 2 * mpmath.log(-x) + mpmath.log(1 - 3 / x**2 + 15 / x**4 - 105 / x**6)
+            exact = (
+                -(x**2) / 2
+                - mpmath.log(2 * mpmath.pi) / 2
+                - 2 * mpmath.log(-x)
+                + mpmath.log(1 - 3 / x**2 + 15 / x**4 - 105 / x**6)
+            )
         else:
             exact = mpmath.log(mpmath.npdf(x) + x * mpmath.ncdf(x))
     assert float(log_h(np.array(xi))) == pytest.approx(float(exact), rel=1e-9, abs=1e-12)
@@ -112,5 +117,11 @@ def test_ei_against_monte_carlo_and_its_slopes_against_differences():
     for mean, sd in [(0.4, 0.7), (5.0, 0.2), (-3.0, 1.0), (50.0, 0.5)]:
         by_mean, by_sd = log_ei_slopes(np.array(mean), np.array(sd), 0.1)
         h = 1e-6
-        assert by_mean == pytest.approx((log_ei(np.array(mean + h), np.array(sd), 0.1) - log_ei(np.array(mean - h), np.array(sd), 0.1)) / (2 * h), rel=1e-4)
-        assert by_sd == pytest.approx((log_ei(np.array(mean), np.array(sd + h), 0.1) - log_ei(np.array(mean), np.array(sd - h), 0.1)) / (2 * h), rel=1e-4)
+        assert by_mean == pytest.approx(
+            (log_ei(np.array(mean + h), np.array(sd), 0.1) - log_ei(np.array(mean - h), np.array(sd), 0.1)) / (2 * h),
+            rel=1e-4,
+        )
+        assert by_sd == pytest.approx(
+            (log_ei(np.array(mean), np.array(sd + h), 0.1) - log_ei(np.array(mean), np.array(sd - h), 0.1)) / (2 * h),
+            rel=1e-4,
+        )

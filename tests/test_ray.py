@@ -9,12 +9,12 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search import ConcurrencyLimiter
 
-from raytree.searchers import RandomSearcher
+from raytree.searchers import RandomSearcher, TreeSearcher
 from tests.conformance import SPACE, loss
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
-SEARCHERS = [RandomSearcher]
+SEARCHERS = [RandomSearcher, TreeSearcher]
 
 
 def objective(config):

@@ -93,9 +93,7 @@ def test_path_counts_agree_with_listing_on_random_spaces():
             assert len(paths) == len(set(paths)) == space.n_paths
             assert space.dimension == max(
                 sum(
-                    1
-                    for i in np.flatnonzero(space.active(p))
-                    if i not in space.cells or space.cells[i].wide(space.cell_of(p)[i])
+                    1 for i in np.flatnonzero(space.active(p)) if i not in space.cells or space.cells[i].wide(space.cell_of(p)[i])
                 )
                 for p in paths
             )
@@ -137,9 +135,7 @@ def test_twelve_sibling_decisions_are_quick():
 
 
 def test_containers_survive():
-    space = Space(
-        {"a": [Float(0, 1), (1, Categorical([[1, 2], (3,)]))], "b": {"c": {"d": Integer(1, 3)}}, "e": ["x", {"y": 1}]}
-    )
+    space = Space({"a": [Float(0, 1), (1, Categorical([[1, 2], (3,)]))], "b": {"c": {"d": Integer(1, 3)}}, "e": ["x", {"y": 1}]})
     config = space.config(space.decode(space.sample(np.random.default_rng(0), 1)[0]))
     assert isinstance(config["a"], list)
     assert isinstance(config["a"][1], tuple)

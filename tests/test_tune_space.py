@@ -38,8 +38,7 @@ def test_every_sample_of_ours_is_one_that_tune_could_draw_and_the_other_way_roun
     rng = np.random.default_rng(0)
     ours = [space.config(space.decode(row)) for row in space.sample(rng, 400)]
     theirs = [
-        next(iter(generate_variants({"config": NESTED}, random_state=np.random.default_rng(k))))[1]["config"]
-        for k in range(400)
+        next(iter(generate_variants({"config": NESTED}, random_state=np.random.default_rng(k))))[1]["config"] for k in range(400)
     ]
     for config in theirs:
         assert space.contains(config)

@@ -33,6 +33,13 @@ def log_ei(mean: Array, sd: Array, best: float) -> Array:
     return np.log(sd) + log_h((best - mean) / sd)
 
 
+def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float) -> tuple[float, Array]:
+    """`log_ei` at one point and its gradient, given the gradients of mean and sd."""
+    at, spread = np.array(mean), np.array(sd)
+    a, b = log_ei_slopes(at, spread, best)
+    return float(log_ei(at, spread, best)), a * by_mean + b * by_sd
+
+
 def log_ei_slopes(mean: Array, sd: Array, best: float) -> tuple[Array, Array]:
     """The derivatives of `log_ei` by the mean and by the sd."""
     xi = (best - mean) / sd

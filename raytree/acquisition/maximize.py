@@ -172,15 +172,13 @@ def neighbours(space: Space, i: int, unit: float) -> list[float]:
     if isinstance(domain, Categorical) or n <= _MAX_NEIGHBOURS:
         every = {domain.unit(code) for code in domain.codes()}
         return sorted(every - {unit})
-    jumps = sorted({1, 2, 5, max(1, n // 20), max(1, n // 5)})
-    here = float(domain.snap(np.array([unit]))[0])
-    ends = np.clip([here + sign * jump / n for jump in jumps for sign in (-1, 1)], 0.0, 1.0)
-    code = domain.code(here)
-    step = getattr(domain, "step", 1) or 1
-    adjacent = []
-    for other in (code - step, code + step):
-        try:
-            adjacent.append(domain.unit(domain.accept(other)))
-        except ValueError:  # beyond the end
-            continue
-    return sorted(({*domain.snap(ends).tolist(), *adjacent}) - {here})
+    code, step = domain.code(unit), getattr(domain, "step", 1) or 1
+    jumps = (1, 2, 5, max(1, n // 20), max(1, n // 5))
+    codes = set()
+    for jump in jumps:
+        for sign in (-1, 1):
+            try:
+                codes.add(domain.accept(code + sign * jump * step))
+            except ValueError:  # beyond the end
+                continue
+    return sorted(domain.unit(other) for other in codes - {code})

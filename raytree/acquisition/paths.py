@@ -18,7 +18,7 @@ from raytree.space import Path, Space
 
 MAX_LISTED = 64
 """Up to this many paths, all are candidates."""
-_GOOD, _DRAWN, _POINTS = 4, 64, 16
+_GOOD, _DRAWN, _POINTS = 3, 32, 8
 
 
 def known_paths(space: Space, visited: Sequence[Path], rng: np.random.Generator) -> list[Path]:
@@ -34,15 +34,14 @@ def known_paths(space: Space, visited: Sequence[Path], rng: np.random.Generator)
 
 def _neighbours(space: Space, path: Path, rng: np.random.Generator) -> list[Path]:
     """Paths that differ from one in a single decision; what that decision brings to life is drawn at random."""
-    rows = []
-    for j, cell in space.cell_of(path).items():
-        for other in range(len(space.cells[j])):
-            if other != cell:
-                units = rng.random((1, space.d))
-                for k, here in space.cell_of(path).items():
-                    units[:, k] = space.cells[k].place(other if k == j else here, units[:, k])
-                rows.append(space.mask(units)[0])
-    return [space.path_of(row) for row in rows]
+    here = space.cell_of(path)
+    moves = [(j, other) for j, cell in here.items() for other in range(len(space.cells[j])) if other != cell]
+    units = rng.random((len(moves), space.d))
+    for k, cell in here.items():
+        units[:, k] = space.cells[k].place(cell, units[:, k])
+    for row, (j, other) in zip(units, moves, strict=True):
+        row[j] = float(space.cells[j].place(other, rng.random(1))[0])
+    return [space.path_of(row) for row in space.mask(units)]
 
 
 def promising(

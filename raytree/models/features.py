@@ -14,6 +14,7 @@ Notation: D weights; z (m, D_p) the features of m rows on path p, for the D_p we
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,55 +37,89 @@ ROOT, EDGE, SHARED = 0, 1, 2
 
 
 class Basis(NamedTuple):
-    """Functions of one shared parameter. `order` (k,) is the degree of each, for priors that decay with it."""
+    """Functions of one shared parameter: k one-hot, Fourier or polynomial ones; `order` (k,) for priors that decay with it."""
 
     parameter: int
-    kind: str
     order: np.ndarray
-    frequencies: np.ndarray
-    phases: np.ndarray
+    onehot: bool
+    frequencies: np.ndarray | None
+    phases: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The bases of one kind on a path, which stand side by side in z from `start` on, k features each."""
+
+    start: int
+    bases: tuple[Basis, ...]
+
+    @cached_property
+    def parameters(self) -> np.ndarray:
+        return np.array([basis.parameter for basis in self.bases])
+
+    @property
+    def k(self) -> int:
+        return len(self.bases[0].order)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.k * len(self.bases)
+
+    @cached_property
+    def _waves(self) -> tuple[Array, Array]:
+        return np.array([basis.frequencies for basis in self.bases]), np.array([basis.phases for basis in self.bases])
 
     def values(self, u: Array) -> Array:
-        """(m, k) features at units u (m,)."""
-        if self.kind == "onehot":
-            n = len(self.order)
-            return (np.minimum((u * n).astype(int), n - 1)[:, None] == np.arange(n)).astype(float)
-        if self.kind == "fourier":  # norm one in expectation: three blocks of R features are summed
-            return np.sqrt(2.0 / len(self.order)) * np.cos(u[:, None] * self.frequencies + self.phases)
-        return legendre.legvander(2.0 * u - 1.0, int(self.order[-1]))[:, 1:]
+        """(m, g, k) features of g parameters at units u (m, g)."""
+        if self.bases[0].onehot:
+            return (np.minimum((u * self.k).astype(int), self.k - 1)[..., None] == np.arange(self.k)).astype(float)
+        if self.bases[0].frequencies is not None:  # norm one in expectation: three blocks of R features are summed
+            frequencies, phases = self._waves
+            return np.sqrt(2.0 / self.k) * np.cos(u[..., None] * frequencies + phases)
+        return _legendre(2.0 * u - 1.0, self.k)[..., 1:]
 
     def slopes(self, u: Array) -> Array:
-        """(m, k) derivatives of the features."""
-        if self.kind == "onehot":
-            return np.zeros((len(u), len(self.order)))
-        if self.kind == "fourier":
-            scale = -np.sqrt(2.0 / len(self.order)) * self.frequencies
-            return scale * np.sin(u[:, None] * self.frequencies + self.phases)
-        degree = int(self.order[-1])
-        return 2.0 * legendre.legvander(2.0 * u - 1.0, degree - 1) @ _DERIVATIVES[:degree, 1 : degree + 1]
+        """(g, k) derivatives of the features at u (g,)."""
+        if self.bases[0].onehot:
+            return np.zeros((len(u), self.k))
+        if self.bases[0].frequencies is not None:
+            frequencies, phases = self._waves
+            return -np.sqrt(2.0 / self.k) * frequencies * np.sin(u[:, None] * frequencies + phases)
+        return 2.0 * _legendre(2.0 * u - 1.0, self.k - 1) @ _DERIVATIVES[: self.k, 1 : self.k + 1]
+
+
+def _legendre(x: Array, degree: int) -> Array:
+    """(..., degree + 1) Legendre polynomials by their recurrence."""
+    out = np.ones((*x.shape, degree + 1))
+    if degree:
+        out[..., 1] = x
+    for n in range(1, degree):
+        out[..., n + 1] = ((2 * n + 1) * x * out[..., n] - n * out[..., n - 1]) / (n + 1)
+    return out
 
 
 @dataclass(frozen=True)
 class PathFeatures:
-    """The weights on one path: `columns` (D_p,) their positions among all, `bases` with where each begins in z."""
+    """The weights on one path: `columns` (D_p,) their positions among all, `groups` the functions of shared parameters."""
 
     columns: np.ndarray
-    bases: tuple[tuple[int, Basis], ...]
+    groups: tuple[Group, ...]
 
     def values(self, rows: Array) -> Array:
         """(m, D_p) features of rows on the path."""
         z = np.ones((len(rows), len(self.columns)))
-        for start, basis in self.bases:
-            z[:, start : start + len(basis.order)] = basis.values(rows[:, basis.parameter])
+        for group in self.groups:
+            z[:, group.start : group.stop] = group.values(rows[:, group.parameters]).reshape(len(rows), -1)
         return z
 
-    def slopes(self, row: Array) -> dict[int, tuple[slice, Array]]:
-        """For each shared parameter: the slice of z that depends on it, and the derivative of that slice."""
-        return {
-            basis.parameter: (slice(start, start + len(basis.order)), basis.slopes(row[None, basis.parameter])[0])
-            for start, basis in self.bases
-            if basis.kind != "onehot"
-        }
+    def pull_back(self, row: Array, *by_feature: Array) -> list[Array]:
+        """Derivatives (d,) by the row's coordinates from derivatives (D_p,) by its features."""
+        out = [np.zeros(len(row)) for _ in by_feature]
+        for group in self.groups:
+            slopes = group.slopes(row[group.parameters])
+            for total, given in zip(out, by_feature, strict=True):
+                total[group.parameters] = np.sum(given[group.start : group.stop].reshape(slopes.shape) * slopes, axis=1)
+        return out
 
 
 class Features:
@@ -133,17 +168,14 @@ class Features:
 
     def _basis(self, i: int, degree: int, seed: int) -> Basis:
         domain = self.space.parameters[i].domain
-        none = np.empty(0)
         if isinstance(domain, Categorical):
-            return Basis(i, "onehot", np.zeros(len(domain.choices)), none, none)
-        if self.shared == "linear":
-            return Basis(i, "legendre", np.array([1.0]), none, none)
-        if self.shared == "smooth":
-            return Basis(i, "legendre", np.arange(1.0, degree + 1), none, none)
+            return Basis(i, np.zeros(len(domain.choices)), True, None, None)
+        if self.shared in ("linear", "smooth"):
+            return Basis(i, np.arange(1.0, 2.0 if self.shared == "linear" else degree + 1), False, None, None)
         rng = np.random.default_rng([seed, 3, i])
         # Entries of variance 1 / gamma: gamma plays the role of the squared length-scale.
         frequencies = np.concatenate([rng.normal(0.0, 1.0 / np.sqrt(gamma), FOURIER) for gamma in GAMMAS])
-        return Basis(i, "fourier", np.zeros(3 * FOURIER), frequencies, rng.uniform(0.0, 2 * np.pi, 3 * FOURIER))
+        return Basis(i, np.zeros(3 * FOURIER), False, frequencies, rng.uniform(0.0, 2 * np.pi, 3 * FOURIER))
 
     def label(self, column: int) -> str:
         """The name of an edge or node."""
@@ -163,10 +195,15 @@ class Features:
         for j, cell in self.space.cell_of(path).items():
             if self.weights != "none":
                 columns.append(self._edges[j, cell if self.weights == "edges" else 0])
-        bases = []
+        alike: dict[tuple[bool, int], list[int]] = {}
         for i in self.space.free(path):
             if i in self._bases:
+                basis = self._bases[i][1]
+                alike.setdefault((basis.onehot, len(basis.order)), []).append(i)
+        groups = []
+        for members in alike.values():
+            groups.append(Group(len(columns), tuple(self._bases[i][1] for i in members)))
+            for i in members:
                 start, basis = self._bases[i]
-                bases.append((len(columns), basis))
                 columns += range(start, start + len(basis.order))
-        return PathFeatures(np.array(columns, dtype=int), tuple(bases))
+        return PathFeatures(np.array(columns, dtype=int), tuple(groups))

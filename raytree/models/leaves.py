@@ -74,9 +74,7 @@ class Stack:
         v = (inverse @ (self.y - offset)[:, :, None])[:, :, 0]
         return Factored(kernel, slope, inverse, A.reshape(A.shape[0] * self.m, A.shape[-1]), v.ravel(), float(log_det.sum()))
 
-    def add_gradient(
-        self, gradient: Array, at: dict, h: Hyperparameters, part: Factored, residual: Array, C: Array
-    ) -> None:
+    def add_gradient(self, gradient: Array, at: dict, h: Hyperparameters, part: Factored, residual: Array, C: Array) -> None:
         """Adds 1/2 sum(W dK) for the parameters of these leaves, with W = inv(K)_pp - alpha alpha'."""
         P, m = len(self.paths), self.m
         transposed = np.swapaxes(part.inverse, 1, 2)

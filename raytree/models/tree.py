@@ -47,9 +47,9 @@ class Prior(NamedTuple):
 # Variances are in units of the standardised losses; lengths in units of the cube.
 PRIORS = {
     "noise": Prior(np.log(1e-6), 3.0, np.log(NOISE_FLOOR), 2.0),
-    "amplitude": Prior(1.5, 1.0, -8.0, 10.0),
+    "amplitude": Prior(2.5, 1.0, -8.0, 10.0),
     "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
-    "length": Prior(np.log(1.0), 1.0, np.log(0.01), np.log(100.0)),
+    "length": Prior(np.log(1.5), 0.5, np.log(0.01), np.log(100.0)),
     "length_shared": Prior(np.log(10.0), 0.8, np.log(0.02), np.log(100.0)),
     "length_i": Prior(0.0, 0.7, -4.0, 4.0),
     "edge": Prior(-1.0, 1.5, -10.0, 6.0),
@@ -111,7 +111,7 @@ class _Layout:
         priors = [PRIORS[kind] for kind, _ in names]
         self.mean = np.array([p.mean for p in priors])
         self.sd = np.array([p.sd for p in priors])
-        seen = {("amplitude_p", path): n for path, n in counts.items()}
+        seen: dict[tuple[str, object], int] = {("amplitude_p", path): n for path, n in counts.items()}
         for i in used:
             seen["length_i", i] = sum(n for path, n in counts.items() if i in self.dims[path])
         for k, name in enumerate(names):
@@ -148,8 +148,9 @@ class TreeModel:
     """
 
     def __init__(
-        self, space: Space, features: Features, rows: Array, y: Array, paths: Sequence[Path], settings: Settings = Settings()
+        self, space: Space, features: Features, rows: Array, y: Array, paths: Sequence[Path], settings: Settings | None = None
     ) -> None:
+        settings = settings or Settings()
         self.space, self.features, self.settings = space, features, settings
         self.rows, self.y = rows, y
         members: dict[Path, list[int]] = {}
@@ -182,10 +183,7 @@ class TreeModel:
             return float(theta[k]) if k is not None else PRIORS[kind].mean
 
         lengths = np.array(
-            [
-                value("length_shared" if i in self.space.shared else "length") + value("length_i", i)
-                for i in range(self.space.d)
-            ]
+            [value("length_shared" if i in self.space.shared else "length") + value("length_i", i) for i in range(self.space.d)]
         )
         common = value("amplitude")
         group, parameter, order = self.features.group, self.features.parameter, self.features.order

@@ -95,7 +95,11 @@ class TreePosterior:
         found = self._columns_of.get(path)
         if found is None:
             position = self._position[self.features.on(path).columns]
-            found = self._columns_of[path] = (position[position >= 0], np.flatnonzero(position >= 0), np.flatnonzero(position < 0))
+            found = self._columns_of[path] = (
+                position[position >= 0],
+                np.flatnonzero(position >= 0),
+                np.flatnonzero(position < 0),
+            )
         return found
 
     def _factor_weights(self, A_of: dict[Path, Array]) -> None:
@@ -219,9 +223,8 @@ class TreePosterior:
             d_variance[dims] -= (leaf.A @ weighted) @ w_dk
         contribution = np.zeros(len(z))
         contribution[inside] = self.weights[seen]
-        for i, (part, slopes) in on.slopes(row).items():
-            d_mean[i] += contribution[part] @ slopes
-            d_variance[i] += weighted[part] @ slopes
+        mean_part, variance_part = on.pull_back(row, contribution, weighted)
+        d_mean, d_variance = d_mean + mean_part, d_variance + variance_part
         sd = float(np.sqrt(max(variance, _TINY)))
         return mean, sd, d_mean, d_variance / (2.0 * sd)
 

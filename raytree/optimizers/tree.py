@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_ei, log_ei_slopes
+from raytree.acquisition.explore import least_known
+from raytree.acquisition.improvement import log_ei, log_ei_at
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, log_path_ei, promising
 from raytree.errors import SettingError
@@ -41,6 +42,8 @@ MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
 EVALUATIONS = 40
 """Of the likelihood in one fit."""
+NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 3
+"""Below this expected improvement, in standardised units, every third suggestion goes where little was tried."""
 
 
 class Fitted(NamedTuple):
@@ -87,7 +90,7 @@ class TreeOptimizer(Optimizer):
             raise SettingError("leaf", f"must be 'alive' or 'own', got {leaf!r}.")
         if search not in ("all", "two-step") and not (type(search) is int and search > 0):
             raise SettingError("search", f"must be 'all', 'two-step' or a number of paths, got {search!r}.")
-        self._method = {
+        self._method: dict[str, Any] = {
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
             "compress": compress,
         }  # fmt: skip
@@ -114,10 +117,24 @@ class TreeOptimizer(Optimizer):
                 if self.space.n_paths > k or self._method["search"] != "all":
                     paths = promising(self.space, posterior, paths, fitted.best, k, rng)
                 candidates = self._maximize(fitted, posterior, paths, rng)
+                if candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0:
+                    return [*self._explore(paths, rng), *(candidate.row for candidate in candidates)]
         return [candidate.row for candidate in candidates]
 
+    def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
+        """A row where little was tried, for when the model expects nothing any more."""
+        trials = list(self.observations)
+        rows = np.array([trial.row for trial in trials])
+        found = least_known(self.space, rows, [trial.path for trial in trials], paths, self._log_feasible(), rng)
+        return [] if found is None else [found]
+
     def _maximize(
-        self, fitted: Fitted, posterior: TreePosterior, paths: list[Path], rng: np.random.Generator, like: Array | None = None
+        self,
+        fitted: Fitted,
+        posterior: TreePosterior,
+        paths: list[Path],
+        rng: np.random.Generator,
+        like: Array | None = None,
     ) -> list[Candidate]:
         """Full log-EI, eq. (5), on some paths, weighed by each path's chance of a valid value."""
         chance = self._log_feasible()
@@ -127,24 +144,19 @@ class TreeOptimizer(Optimizer):
             return log_ei(prediction.mean, prediction.sd, fitted.best) + chance.get(path, 0.0)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            mean, sd, by_mean, by_sd = posterior.gradient(path, row)
-            a, b = log_ei_slopes(np.float64(mean), np.float64(sd), fitted.best)
-            return float(log_ei(np.float64(mean), np.float64(sd), fitted.best)) + chance.get(path, 0.0), a * by_mean + b * by_sd
+            value, gradient = log_ei_at(*posterior.gradient(path, row), fitted.best)
+            return value + chance.get(path, 0.0), gradient
 
         return maximize(self.space, paths, score, slope, fitted.around, rng, like=like)
 
-    def _two_step(
-        self, fitted: Fitted, posterior: TreePosterior, paths: list[Path], rng: np.random.Generator
-    ) -> list[Candidate]:
+    def _two_step(self, fitted: Fitted, posterior: TreePosterior, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
         """Section 3.2: the path and its shared parameters by path-EI, eq. (6), then the leaf's own by EI, eq. (5)."""
 
         def score(path: Path, rows: Array) -> Array:
             return log_path_ei(posterior, path, rows, fitted.best)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            mean, sd, by_mean, by_sd = posterior.gradient(path, row, whole=False)
-            a, b = log_ei_slopes(np.float64(mean), np.float64(sd), fitted.best)
-            return float(log_ei(np.float64(mean), np.float64(sd), fitted.best)), a * by_mean + b * by_sd
+            return log_ei_at(*posterior.gradient(path, row, whole=False), fitted.best)
 
         first = maximize(self.space, paths, score, slope, {}, rng)[0]
         return self._maximize(fitted, posterior, [first.path], rng, like=first.row)
@@ -197,13 +209,15 @@ class TreeOptimizer(Optimizer):
         return Recommendation(self.space.config(finished[k].point), float(sign * low), float(high - low), finished[k].id)
 
     def explain(self) -> Explanation:
-        """Per path: trials, best value, mean and sd of the path at its best shared setting, path-EI, share. Per edge: its weight."""
+        """Per path: trials, best value, mean and sd of the path at its best trial, path-EI, share. Per edge: its weight."""
         table = path_table(self.observations)
         if self.observations.best() is None:
             return Explanation(table, title=f"{type(self).__name__}, {len(self.observations)} trials")
         with one_thread():
             fitted = self._fit(remember=False)
-            paths = {self.space.path_label(trial.path): trial for trial in sorted(self.observations, key=self._loss, reverse=True)}
+            paths = {
+                self.space.path_label(trial.path): trial for trial in sorted(self.observations, key=self._loss, reverse=True)
+            }
             sign = self.observations.sign
             for label, trial in paths.items():
                 row = trial.row[None]
@@ -214,7 +228,8 @@ class TreeOptimizer(Optimizer):
                 table.loc[where, "path_sd"] = high - low
                 table.loc[where, "log_path_ei"] = float(log_path_ei(fitted.posterior, trial.path, row, fitted.best)[0])
         edges = self._edges(fitted)
-        notes = "weights of the decisions (standardised; lower is better)\n" + edges.to_string(index=False, float_format="{:.3g}".format)
+        shown = edges.to_string(index=False, float_format="{:.3g}".format)
+        notes = f"weights of the decisions (standardised; lower is better)\n{shown}"
         title = f"{type(self).__name__}, {len(self.observations)} trials"
         return Explanation(table, title=title, notes=notes if len(edges) else "", edges=edges)
 
@@ -236,7 +251,9 @@ class TreeOptimizer(Optimizer):
     # State
 
     def _method_state(self) -> dict[str, Any]:
-        theta = [[kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._theta.items()]
+        theta = [
+            [kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._theta.items()
+        ]
         return {"theta": theta, "fitted_to": self._fitted_to}
 
     def _restore_method(self, state: dict[str, Any]) -> None:

@@ -181,8 +181,7 @@ class Reader:
         near = [
             error
             for error, option in zip(errors, node.options, strict=True)
-            if not isinstance(error, _OtherBranch)
-            and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
+            if not isinstance(error, _OtherBranch) and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
         ]
         if len(near) == 1:  # one branch fits but for this
             raise near[0]

@@ -53,9 +53,7 @@ class Space:
         self.structure: Any = structure.structure if isinstance(structure, Space) else structure
         built: Built = build(self.structure)
         self.template = built.template
-        self.parameters = tuple(
-            Parameter(*entry) for entry in zip(built.names, built.domains, built.conditions, strict=True)
-        )
+        self.parameters = tuple(Parameter(*entry) for entry in zip(built.names, built.domains, built.conditions, strict=True))
         self.decisions: tuple[int, ...] = tuple(built.cells)
         self.cells: dict[int, Cells] = built.cells
         self._order = built.order
@@ -110,8 +108,9 @@ class Space:
     ) -> float:
         """The `plus` over all paths of the `times` over their alive parameters of `weight(parameter, cell)`.
 
-        Only paths on which the parameter `required` is alive count, if one is given; 0 if there are none. Goes through the parameters once, keeping partial results apart only by the cells that later conditions still ask
-        about; so siblings add work instead of multiplying it.
+        Only paths on which the parameter `required` is alive count, if one is given; 0 if there are none. Goes through the
+        parameters once, keeping partial results apart only by the cells that later conditions still ask about; so siblings
+        add work instead of multiplying it.
         """
         last_use: dict[int, int] = {}
         for step, i in enumerate(self._order):
