@@ -8,7 +8,7 @@ from raytree.errors import RaytreeError
 from raytree.optimizer import Optimizer, Recommendation, Suggestion
 from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
 from raytree.optimizers.tree import TreeOptimizer
-from raytree.space import Categorical, Constant, Float, Integer, Normal, Space
+from raytree.space import Categorical, Constant, Float, Integer, Normal, Space, when
 
 __version__ = "0.1.0"
 
@@ -26,4 +26,5 @@ __all__ = [
     "Space",
     "Suggestion",
     "TreeOptimizer",
+    "when",
 ]

@@ -52,6 +52,7 @@ class Losses(NamedTuple):
     rows: Array
     losses: Array
     paths: list[Path]
+    trials: list[Trial]
 
 
 def as_value(raw: Any) -> float | None:
@@ -182,13 +183,13 @@ class Observations:
         bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
         finished = self.with_status(Status.FINISHED)
         if not finished:
-            return Losses(np.empty((0, self.space.d)), np.empty(0), [])
+            return Losses(np.empty((0, self.space.d)), np.empty(0), [], [])
         known = np.array([self.sign * _value(trial) for trial in finished])
         worst, span = known.max(), known.max() - known.min()
         imputed = worst + (0.5 * span if math.isfinite(span) and span > 0 else max(1e-3, 1e-3 * abs(worst)))
         chosen = [trial for trial in self if trial.status is Status.FINISHED or trial.status in bad]
         values = [self.sign * _value(t) if t.status is Status.FINISHED else imputed for t in chosen]
-        return Losses(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen])
+        return Losses(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen], chosen)
 
     def unknown(self) -> list[Trial]:
         """Trials whose place is taken but whose value is not known: running, and errored ones that are not penalised."""

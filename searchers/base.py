@@ -18,13 +18,14 @@ from ray.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from ray.tune.search.searcher import Searcher
 
 from raytree import state as document
-from raytree.errors import ConfigurationError, SettingError, StateError
+from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
 from raytree.space.serial import fingerprint
+from raytree.space.when import contains_when
 
 if TYPE_CHECKING:
     import pandas
@@ -126,6 +127,12 @@ class RaytreeSearcher(Searcher):
         samples = spec.get("num_samples")
         if isinstance(samples, int) and samples > 0 and self._optimizer is None:
             self._budget = samples
+        if contains_when(config):
+            raise SpaceError(
+                "param_space",
+                "`when` only works in the searcher's own space: Tune would leave inactive keys in the configuration.",
+                f"Use {type(self).__name__}(space=..., metric=..., mode=...) and no param_space.",
+            )
         if self._own_space:
             return False
         space = to_space(config)

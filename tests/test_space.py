@@ -84,6 +84,20 @@ def test_random_spaces_round_trip_between_configurations_points_and_rows():
         assert fingerprint(restored) == fingerprint(space)
 
 
+def test_shared_parameters_are_those_alive_on_several_paths():
+    rng = np.random.default_rng(9)
+    for _ in range(80):
+        space = random_space(rng)
+        if 1 < space.n_paths < 500:
+            counts = np.zeros(space.d, dtype=int)
+            for path in space.paths():
+                counts[list(space.free(path))] += 1
+            settled = {j for j in space.decisions if not any(space.cells[j].wide(c) for c in range(len(space.cells[j])))}
+            alive = sum(space.active(path).astype(int) for path in space.paths())
+            assert space.shared == {i for i in range(space.d) if alive[i] > 1 and i not in settled}
+            assert all(counts[i] > 0 for i in space.shared)
+
+
 def test_path_counts_agree_with_listing_on_random_spaces():
     rng = np.random.default_rng(3)
     for _ in range(150):

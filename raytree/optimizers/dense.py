@@ -45,7 +45,7 @@ class DenseOptimizer(Optimizer):
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
-            rows, losses, paths = self.observations.losses()
+            rows, losses, paths, _ = self.observations.losses()
             y = scale_of(losses, compress=False).forward(losses)
             categorical = np.array([isinstance(p.domain, Categorical) for p in self.space.parameters])
             filler = np.random.default_rng([self.seed, 4]).random(rows.shape)  # the same for a row in every call

@@ -8,6 +8,7 @@ tied hyperparameters, log-EI on every promising path. `PAPER` and `PAPER_NONLINE
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,10 +41,14 @@ INDEPENDENT: dict[str, Any] = {
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
+MOST_PATHS = 24
+"""With more paths than this, full EI is for the most promising ones."""
 EVALUATIONS = 40
 """Of the likelihood in one fit."""
 NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 3
 """Below this expected improvement, in standardised units, every third suggestion goes where little was tried."""
+SAME = 1e-3
+"""Of the unit interval: a running trial this close makes a second one pointless."""
 
 
 class Fitted(NamedTuple):
@@ -109,17 +114,22 @@ class TreeOptimizer(Optimizer):
             fitted = self._fit()
             unknown = self.observations.unknown()
             posterior = fitted.posterior.condition(np.array([t.row for t in unknown]), [t.path for t in unknown])
-            paths = known_paths(self.space, fitted.visited, rng)
+            known = known_paths(self.space, fitted.visited, rng)
             if self._method["search"] == "two-step":
-                candidates = self._two_step(fitted, posterior, paths, rng)
-            else:
-                k = 24 if self._method["search"] == "all" else int(self._method["search"])
-                if self.space.n_paths > k or self._method["search"] != "all":
-                    paths = promising(self.space, posterior, paths, fitted.best, k, rng)
-                candidates = self._maximize(fitted, posterior, paths, rng)
-                if candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0:
-                    return [*self._explore(paths, rng), *(candidate.row for candidate in candidates)]
-        return [candidate.row for candidate in candidates]
+                return [candidate.row for candidate in self._two_step(fitted, posterior, known, rng)]
+            k = MOST_PATHS if self._method["search"] == "all" else int(self._method["search"])
+            paths = promising(self.space, posterior, known, fitted.best, k, rng)
+            candidates = self._maximize(fitted, posterior, paths, rng)
+            rows = [candidate.row for candidate in candidates]
+            settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
+            if settled or self._is_running(candidates[0]):
+                rows = self._explore(known, rng) + rows
+        return rows
+
+    def _is_running(self, candidate: Candidate) -> bool:
+        """Whether a running trial is so close that another would add nothing before its result is known."""
+        near = (trial.row for trial in self.pending if trial.path == candidate.path)
+        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
     def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
         """A row where little was tried, for when the model expects nothing any more."""
@@ -163,12 +173,11 @@ class TreeOptimizer(Optimizer):
 
     def _log_feasible(self) -> dict[Path, float]:
         """Per path the log of its chance to give a valid value: one success is believed in beforehand, never none."""
-        chance: dict[Path, float] = {}
-        for path in {trial.path for trial in self.observations.with_status(Status.INVALID, Status.ERRORED)}:
-            here = [trial.status for trial in self.observations if trial.path == path]
-            good, bad = here.count(Status.FINISHED), here.count(Status.INVALID) + here.count(Status.ERRORED)
-            chance[path] = math.log((good + 1) / (good + bad + 1))
-        return chance
+        good, bad = (
+            Counter(trial.path for trial in self.observations.with_status(*which))
+            for which in ((Status.FINISHED,), (Status.INVALID, Status.ERRORED))
+        )
+        return {path: math.log((good[path] + 1) / (good[path] + count + 1)) for path, count in bad.items()}
 
     # The model
 
@@ -177,7 +186,7 @@ class TreeOptimizer(Optimizer):
 
         Looking (`remember=False`) leaves no trace: suggestions do not depend on who asked for an explanation in between.
         """
-        rows, losses, paths = self.observations.losses()
+        rows, losses, paths, _ = self.observations.losses()
         scale = scale_of(losses, self._method["compress"])
         y = scale.forward(losses)
         model = TreeModel(self.space, self._features, rows, y, paths, self._variant)
@@ -194,19 +203,18 @@ class TreeOptimizer(Optimizer):
 
     def recommend(self) -> Recommendation | None:
         """The evaluated configuration with the lowest posterior mean."""
-        finished = self.observations.with_status(Status.FINISHED)
-        if not finished:
+        trials = self.observations.losses().trials
+        if not trials:
             return None
         with one_thread():
             fitted = self._fit(remember=False)
-            means, sds = np.empty(len(finished)), np.empty(len(finished))
-            for k, trial in enumerate(finished):
-                prediction = fitted.posterior.predict(trial.path, trial.row[None])
-                means[k], sds[k] = prediction.mean[0], prediction.sd[0]
-        k = int(np.argmin(means))
-        low, high = fitted.scale.backward(np.array([means[k], means[k] + sds[k]]))
-        sign = self.observations.sign
-        return Recommendation(self.space.config(finished[k].point), float(sign * low), float(high - low), finished[k].id)
+            means = fitted.posterior.observed_means()
+            valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+            k = min(valid, key=lambda k: float(means[k]))
+            prediction = fitted.posterior.predict(trials[k].path, trials[k].row[None])
+        low, high = fitted.scale.backward(np.array([prediction.mean[0], prediction.mean[0] + prediction.sd[0]]))
+        value = float(self.observations.sign * low)
+        return Recommendation(self.space.config(trials[k].point), value, float(high - low), trials[k].id)
 
     def explain(self) -> Explanation:
         """Per path: trials, best value, mean and sd of the path at its best trial, path-EI, share. Per edge: its weight."""

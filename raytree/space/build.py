@@ -14,6 +14,7 @@ from raytree.errors import SpaceError, SpaceTooLargeError
 from raytree.space import template as shape
 from raytree.space.conditions import ALWAYS, Cells, Condition, Conditional, Test, both, cells_of, holds
 from raytree.space.parameters import DOMAINS, Categorical, Constant, Domain
+from raytree.space.when import as_conditional
 
 MAX_DEPTH = 64
 MAX_PARAMETERS = 10_000
@@ -59,7 +60,7 @@ class _Walk:
     def _node(self, value: Any, where: str, branch: tuple[int, int] | None, guards: tuple[Conditional, ...]) -> Any:
         if isinstance(value, Constant):
             return shape.Fixed(value.value)
-        if isinstance(value, Conditional):
+        if as_conditional(value) is not None:
             raise SpaceError(where, "a condition may only guard the value of a dict key.", "Put it under a key.")
         if isinstance(value, Categorical):
             return self._categorical(value, where, branch, guards)
@@ -71,9 +72,10 @@ class _Walk:
             items: list[tuple[Any, Any, Conditional | None]] = []
             for key, item in value.items():
                 place = f"{where}.{key}" if where else str(key)
-                if isinstance(item, Conditional):
-                    then = self.node(item.then, place, branch, (*guards, item))
-                    items.append((key, shape.Guard(ALWAYS, then, str(item)), item))
+                guard = as_conditional(item)
+                if guard is not None:
+                    then = self.node(guard.then, place, branch, (*guards, guard))
+                    items.append((key, shape.Guard(ALWAYS, then, str(guard)), guard))
                 else:
                     items.append((key, self.node(item, place, branch, guards), None))
             return _Mapping(items, branch)
@@ -125,7 +127,7 @@ def searchable(value: Any) -> bool:
     """Whether a structure contains anything to search."""
     if isinstance(value, (Constant, str)):
         return False
-    if isinstance(value, (*DOMAINS, Conditional)):
+    if isinstance(value, DOMAINS) or as_conditional(value) is not None:
         return True
     if isinstance(value, dict):
         return any(searchable(item) for item in value.values())

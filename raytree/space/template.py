@@ -103,6 +103,20 @@ class _OtherBranch(OutOfDomainError):
     """A constant or the kind of a container is not as in this branch: the configuration is in another one."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a configuration holds: codes by parameter, and (place, condition, present) of every guarded key."""
+
+    codes: dict[int, Code]
+    guards: tuple[tuple[str, Condition, bool], ...] = ()
+
+    def __or__(self, other: Reading) -> Reading:
+        return Reading(self.codes | other.codes, self.guards + other.guards)
+
+
+NOTHING = Reading({})
+
+
 class Reader:
     """Reads codes out of configurations.
 
@@ -115,11 +129,11 @@ class Reader:
     def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain]) -> None:
         self.node, self.names, self.domains = node, names, domains
 
-    def read(self, config: Any) -> dict[int, Code]:
-        """Codes of the parameters present in `config`; raises `ConfigurationError` where it does not fit.
+    def read(self, config: Any) -> Reading:
+        """What `config` holds; raises `ConfigurationError` where it does not fit.
 
-        Constants may be left out where that leaves no doubt. Whether what is present is what should be alive is the
-        caller's question: a guarded key may be absent here.
+        Constants may be left out where that leaves no doubt. Whether guarded keys are rightly present or absent is the
+        caller's question.
         """
         try:
             return self._read(self.node, config, "", strict=True)
@@ -129,16 +143,16 @@ class Reader:
             except ConfigurationError:
                 raise error from None
 
-    def _read(self, node: Node, value: Any, where: str, strict: bool) -> dict[int, Code]:
+    def _read(self, node: Node, value: Any, where: str, strict: bool) -> Reading:
         if isinstance(node, Guard):
             return self._read(node.node, value, where, strict)
         if isinstance(node, Fixed):
             if not same(node.value, value) and not _alike(node.value, value):
                 raise _OtherBranch(where, f"is the constant {node.value!r} in the space, got {value!r}.")
-            return {}
+            return NOTHING
         if isinstance(node, Leaf):
             try:
-                return {node.parameter: self.domains[node.parameter].accept(value)}
+                return Reading({node.parameter: self.domains[node.parameter].accept(value)})
             except ValueError as error:
                 raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
         if isinstance(node, Branch):
@@ -147,12 +161,12 @@ class Reader:
             return self._mapping(node, value, where, strict)
         if not isinstance(value, (list, tuple)) or len(value) != len(node.items):
             raise _OtherBranch(where, f"expected a sequence of {len(node.items)} values, got {value!r}.")
-        found: dict[int, Code] = {}
+        found = NOTHING
         for k, (item, entry) in enumerate(zip(node.items, value, strict=True)):
             found |= self._read(item, entry, f"{where}[{k}]", strict)
         return found
 
-    def _mapping(self, node: Mapping, value: Any, where: str, strict: bool) -> dict[int, Code]:
+    def _mapping(self, node: Mapping, value: Any, where: str, strict: bool) -> Reading:
         if not isinstance(value, dict):
             raise _OtherBranch(where or "configuration", f"expected a dict, got {value!r}.")
         for key, item in node.items:  # constants first: they tell the branches apart
@@ -163,19 +177,21 @@ class Reader:
             if key not in known:
                 allowed = ", ".join(str(k) for k, _ in node.items)
                 raise UnknownKeyError(_join(where, key), "is not in the space here.", f"Known keys: {allowed or 'none'}.")
-        found: dict[int, Code] = {}
+        found = NOTHING
         for key, item in node.items:
+            if isinstance(item, Guard):
+                found |= Reading({}, ((_join(where, key), item.condition, key in value),))
             if key in value:
                 found |= self._read(item, value[key], _join(where, key), strict)
             elif not isinstance(item, Guard) and (strict or not _constant(item)):
                 raise MissingKeyError(_join(where, key), "is missing.", "Give every key that is active in this branch.")
         return found
 
-    def _branch(self, node: Branch, value: Any, where: str, strict: bool) -> dict[int, Code]:
+    def _branch(self, node: Branch, value: Any, where: str, strict: bool) -> Reading:
         errors: list[ConfigurationError] = []
         for k, option in enumerate(node.options):
             try:
-                return {node.parameter: k} | self._read(option, value, where, strict)
+                return Reading({node.parameter: k}) | self._read(option, value, where, strict)
             except ConfigurationError as error:
                 errors.append(error)
         near = [

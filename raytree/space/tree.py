@@ -78,7 +78,12 @@ class Space:
     @cached_property
     def n_paths(self) -> int:
         """The number of paths."""
-        return int(self._fold(lambda i, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1))
+        return self._count_paths()
+
+    def _count_paths(self, alive: int | None = None) -> int:
+        """The number of paths, or of those on which a parameter is alive."""
+        order = [j for j in self._order if j in self.cells or j == alive]
+        return int(self._fold(order, lambda i, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1, required=alive))
 
     @cached_property
     def size(self) -> float:
@@ -87,7 +92,7 @@ class Space:
         def count(i: int, cell: int | None) -> float:
             return self.parameters[i].domain.size if cell is None else self.cells[i].size(cell)
 
-        return self._fold(count, lambda a, b: a * b, lambda a, b: a + b, 1)
+        return self._fold(self._order, count, lambda a, b: a * b, lambda a, b: a + b, 1)
 
     @cached_property
     def dimension(self) -> int:
@@ -96,29 +101,30 @@ class Space:
         def free(i: int, cell: int | None) -> float:
             return 1 if cell is None or self.cells[i].wide(cell) else 0
 
-        return int(self._fold(free, lambda a, b: a + b, max, 0))
+        return int(self._fold(self._order, free, lambda a, b: a + b, max, 0))
 
     def _fold(
         self,
+        order: Sequence[int],
         weight: Callable[[int, int | None], float],
         times: Callable[[float, float], float],
         plus: Callable[[float, float], float],
         one: float,
         required: int | None = None,
     ) -> float:
-        """The `plus` over all paths of the `times` over their alive parameters of `weight(parameter, cell)`.
+        """The `plus` over all paths of the `times` over their alive parameters, among those in `order`, of their `weight`.
 
         Only paths on which the parameter `required` is alive count, if one is given; 0 if there are none. Goes through the
         parameters once, keeping partial results apart only by the cells that later conditions still ask about; so siblings
         add work instead of multiplying it.
         """
         last_use: dict[int, int] = {}
-        for step, i in enumerate(self._order):
+        for step, i in enumerate(order):
             for clause in self.parameters[i].condition:
                 for j, _ in clause:
                     last_use[j] = step
         states: dict[tuple[tuple[int, int], ...], float] = {(): one}
-        for step, i in enumerate(self._order):
+        for step, i in enumerate(order):
             following: dict[tuple[tuple[int, int], ...], float] = {}
             for known, total in states.items():
                 cell_of = dict(known)
@@ -156,7 +162,7 @@ class Space:
         for i in range(self.d):
             if i in self.cells and not any(self.cells[i].wide(cell) for cell in range(len(self.cells[i]))):
                 continue
-            if self._fold(lambda j, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1, required=i) > 1:
+            if self._count_paths(alive=i) > 1:
                 found.add(i)
         return frozenset(found)
 
@@ -217,7 +223,8 @@ class Space:
 
     def point(self, config: Any) -> Point:
         """The codes of a configuration; raises `ConfigurationError` with the place where it leaves the space."""
-        found = self._reader.read(config)
+        reading = self._reader.read(config)
+        found = reading.codes
         point: list[Code | None] = [None] * self.d
         cell_of: dict[int, int] = {}
         for i in self._order:
@@ -231,6 +238,11 @@ class Space:
                 point[i] = found[i]
                 if i in self.cells:
                     cell_of[i] = self.cells[i].index(found[i])
+        for place, condition, present in reading.guards:
+            if present and not satisfied(condition, cell_of):
+                raise UnknownKeyError(place, "is given although its condition does not hold.", "Leave it out.")
+            if not present and satisfied(condition, cell_of):
+                raise MissingKeyError(place, "is missing although its condition holds.", "Give it a value.")
         return tuple(point)
 
     def config(self, point: Point) -> Any:
