@@ -6,6 +6,8 @@ EI = s (xi Phi(xi) + phi(xi)) = s h(xi). log h is finite and monotone for every 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
@@ -35,13 +37,7 @@ def log_ei(mean: Array, sd: Array, best: float) -> Array:
 
 def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float) -> tuple[float, Array]:
     """`log_ei` at one point and its gradient, given the gradients of mean and sd."""
-    at, spread = np.array(mean), np.array(sd)
-    a, b = log_ei_slopes(at, spread, best)
-    return float(log_ei(at, spread, best)), a * by_mean + b * by_sd
-
-
-def log_ei_slopes(mean: Array, sd: Array, best: float) -> tuple[Array, Array]:
-    """The derivatives of `log_ei` by the mean and by the sd."""
     xi = (best - mean) / sd
-    ratio = np.exp(log_ndtr(xi) - log_h(xi))  # Phi / h, the derivative of log h
-    return -ratio / sd, (1.0 - xi * ratio) / sd
+    value = float(log_h(np.array(xi)))
+    ratio = math.exp(float(log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
+    return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd

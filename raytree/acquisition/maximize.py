@@ -23,6 +23,9 @@ Slope = Callable[[Path, Array], tuple[float, Array]]
 """(path, row (d,)) -> value and gradient (d,)."""
 
 RADII = (0.2, 0.05, 0.01, 0.002)
+FIRST, LAST = 12, 40
+"""Gradients: for every start, and for the best of them afterwards."""
+APART = 0.05
 _MAX_NEIGHBOURS = 12
 
 
@@ -55,10 +58,9 @@ def box_of(space: Space, path: Path, fixed: frozenset[int] = frozenset()) -> Box
 
 
 def starting_rows(
-    space: Space, path: Path, box: Box, around: Array, rng: np.random.Generator, n_sobol: int, n_local: int
+    space: Space, path: Path, box: Box, units: Array, around: Array, rng: np.random.Generator, n_local: int
 ) -> Array:
-    """(m, d) Sobol rows on a path, and rows near each of `around` (k, d) at several distances."""
-    units = qmc.Sobol(space.d, scramble=True, rng=rng).random(n_sobol) if space.d else np.empty((1, 0))
+    """(m, d) rows on a path from units of the cube, and rows near each of `around` (k, d) at several distances."""
     parts = [space.on_path(path, units)]
     for row in around:
         for radius in RADII:
@@ -80,7 +82,7 @@ def maximize(
     rng: np.random.Generator,
     n_sobol: int = 128,
     n_local: int = 4,
-    n_refined: int = 6,
+    n_refined: int = 5,
     like: Array | None = None,
 ) -> list[Candidate]:
     """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
@@ -99,26 +101,40 @@ def maximize(
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
+    units = qmc.Sobol(space.d, scramble=True, rng=rng).random(n_sobol) if space.d else np.empty((1, 0))
     found: list[Candidate] = []
     for path in paths:
         box = box_of(space, path, fixed)
-        rows = starting_rows(space, path, box, around.get(path, np.empty((0, space.d))), rng, n_sobol, n_local)
+        rows = starting_rows(space, path, box, units, around.get(path, np.empty((0, space.d))), rng, n_local)
         if like is not None:
             rows[:, shared] = like[shared]
         values = score(path, rows)
         for k in np.argsort(-values, kind="stable")[:4].tolist():
             found.append(Candidate(float(values[k]), path, rows[k]))
     found.sort(key=lambda candidate: -candidate.value)
-    refined = [refine(space, candidate, box_of(space, candidate.path, fixed), score, slope) for candidate in found[:n_refined]]
-    refined.sort(key=lambda candidate: -candidate.value)
-    return refined + found
+    first = [refine(space, start, box_of(space, start.path, fixed), score, slope, FIRST) for start in _apart(found, n_refined)]
+    first.sort(key=lambda candidate: -candidate.value)
+    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, LAST)
+    return [best, *first, *found]
 
 
-def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, rounds: int = 3) -> Candidate:
-    """A candidate at least as good as `start`, on the same path."""
+def _apart(found: Sequence[Candidate], n: int) -> list[Candidate]:
+    """The first n candidates that are not close to an earlier one: two starts on one slope end at one summit."""
+    chosen: list[Candidate] = []
+    for candidate in found:
+        same = (other.row for other in chosen if other.path == candidate.path)
+        if all(np.nanmax(np.abs(row - candidate.row), initial=0.0) > APART for row in same):
+            chosen.append(candidate)
+            if len(chosen) == n:
+                break
+    return chosen
+
+
+def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, evaluations: int = LAST) -> Candidate:
+    """A candidate at least as good as `start`, on the same path; about so many evaluations of the gradient."""
     best = start
-    for _ in range(rounds):
-        climbed = _climb(best, box, slope)
+    for _ in range(3):
+        climbed = _climb(best, box, slope, evaluations)
         moved = _exchange(space, climbed, box, score)
         stop = moved.value <= climbed.value
         best = moved
@@ -127,7 +143,7 @@ def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope,
     return best
 
 
-def _climb(start: Candidate, box: Box, slope: Slope) -> Candidate:
+def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int) -> Candidate:
     if not len(box.continuous):
         return start
     row = start.row.copy()
@@ -143,7 +159,7 @@ def _climb(start: Candidate, box: Box, slope: Slope) -> Candidate:
 
     minimize(
         negative, start.row[box.continuous], jac=True, method="L-BFGS-B", bounds=box.bounds,
-        options={"maxfun": 50, "ftol": 1e-12, "gtol": 1e-9},
+        options={"maxfun": evaluations, "ftol": 1e-12, "gtol": 1e-9},
     )  # fmt: skip
     return best
 

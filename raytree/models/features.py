@@ -78,14 +78,15 @@ class Group:
             return np.sqrt(2.0 / self.k) * np.cos(u[..., None] * frequencies + phases)
         return _legendre(2.0 * u - 1.0, self.k)[..., 1:]
 
-    def slopes(self, u: Array) -> Array:
-        """(g, k) derivatives of the features at u (g,)."""
+    def with_slopes(self, u: Array) -> tuple[Array, Array]:
+        """(g, k) features and their derivatives at u (g,)."""
         if self.bases[0].onehot:
-            return np.zeros((len(u), self.k))
+            return self.values(u), np.zeros((len(u), self.k))
         if self.bases[0].frequencies is not None:
             frequencies, phases = self._waves
-            return -np.sqrt(2.0 / self.k) * frequencies * np.sin(u[:, None] * frequencies + phases)
-        return 2.0 * _legendre(2.0 * u - 1.0, self.k - 1) @ _DERIVATIVES[: self.k, 1 : self.k + 1]
+            return self.values(u), -np.sqrt(2.0 / self.k) * frequencies * np.sin(u[:, None] * frequencies + phases)
+        polynomials = _legendre(2.0 * u - 1.0, self.k)
+        return polynomials[:, 1:], 2.0 * polynomials[:, : self.k] @ _DERIVATIVES[: self.k, 1 : self.k + 1]
 
 
 def _legendre(x: Array, degree: int) -> Array:
@@ -112,14 +113,19 @@ class PathFeatures:
             z[:, group.start : group.stop] = group.values(rows[:, group.parameters]).reshape(len(rows), -1)
         return z
 
-    def pull_back(self, row: Array, *by_feature: Array) -> list[Array]:
-        """Derivatives (d,) by the row's coordinates from derivatives (D_p,) by its features."""
-        out = [np.zeros(len(row)) for _ in by_feature]
+    def with_slopes(self, row: Array) -> tuple[Array, list[Array]]:
+        """(D_p,) features of one row, and for each group the derivatives (g, k) of its features."""
+        z, slopes = np.ones(len(self.columns)), []
         for group in self.groups:
-            slopes = group.slopes(row[group.parameters])
-            for total, given in zip(out, by_feature, strict=True):
-                total[group.parameters] = np.sum(given[group.start : group.stop].reshape(slopes.shape) * slopes, axis=1)
-        return out
+            values, slope = group.with_slopes(row[group.parameters])
+            z[group.start : group.stop] = values.ravel()
+            slopes.append(slope)
+        return z, slopes
+
+    def pull_back(self, slopes: list[Array], by_feature: Array, out: Array) -> None:
+        """Adds to `out` (d,) the derivatives by coordinates that derivatives (D_p,) by features imply."""
+        for group, slope in zip(self.groups, slopes, strict=True):
+            out[group.parameters] += np.sum(by_feature[group.start : group.stop].reshape(slope.shape) * slope, axis=1)
 
 
 class Features:

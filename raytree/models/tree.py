@@ -158,7 +158,15 @@ class TreeModel:
             members.setdefault(path, []).append(k)
         self.members = {path: np.array(index) for path, index in members.items()}
         self.layout = _Layout(space, features, {path: len(index) for path, index in self.members.items()}, settings)
+        self._dims: dict[Path, np.ndarray] = {}
         self.categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters], dtype=bool)
+
+    def kernel_dims(self, path: Path) -> np.ndarray:
+        """The dimensions of a leaf's kernel, of a path that was never visited too."""
+        found = self._dims.get(path)
+        if found is None:
+            found = self._dims[path] = np.array(self.layout.kernel_dims(self.space, path, self.settings), dtype=int)
+        return found
 
     # Hyperparameters
 

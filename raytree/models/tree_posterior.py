@@ -122,10 +122,7 @@ class TreePosterior:
 
     def dims(self, path: Path) -> np.ndarray:
         """The dimensions of a leaf's kernel."""
-        found = self.model.layout.dims.get(path)
-        if found is None:
-            found = self.model.layout.kernel_dims(self.space, path, self.model.settings)
-        return np.array(found, dtype=int)
+        return self.model.kernel_dims(path)
 
     def amplitude(self, path: Path) -> float:
         """The prior variance of a leaf's function."""
@@ -138,6 +135,18 @@ class TreePosterior:
         k, slope = matern52(np.einsum("kij,k->ij", squared, self._inverse_length[dims]))
         amplitude = self.amplitude(path)
         return amplitude * k, amplitude * slope
+
+    def _kernel_gradient(self, path: Path, X: Array, x: Array, dims: np.ndarray) -> tuple[Array, Array]:
+        """The kernel (n,) between rows X (n, d_p) and one x (d_p,), and its derivatives (n, d_p) by x."""
+        difference = X - x
+        categorical = self.model.categorical[dims]
+        if categorical.any():
+            difference[:, categorical] = np.abs(difference[:, categorical]) > 1e-9
+        scaled = difference * self._inverse_length[dims]
+        k, slope = matern52(np.sum(difference * scaled, axis=1))
+        scaled[:, categorical] = 0.0
+        amplitude = self.amplitude(path)
+        return amplitude * k, (amplitude * slope)[:, None] * scaled
 
     def observed_means(self) -> Array:
         """(n,) posterior means at the observations: y - s2 alpha."""
@@ -190,7 +199,7 @@ class TreePosterior:
         Of `predict`, or with `whole=False` of `predict_path`.
         """
         on: PathFeatures = self.features.on(path)
-        z = on.values(row[None])[0]
+        z, slopes = on.with_slopes(row)
         seen, inside, outside = self.columns_of(path)
         dims = self.dims(path)
         mean = float(z[inside] @ self.weights[seen]) + self.h.offset.get(path, 0.0)
@@ -200,12 +209,10 @@ class TreePosterior:
         leaf = self.leaves.get(path) if whole else None
         dk = w_dk = np.empty((0, 0))
         if leaf is not None:
-            k, slope = self._kernel(path, leaf.X, row[None, dims])
-            dk = slope * (leaf.X - row[dims]) * self._inverse_length[dims]  # (n_p, d_p)
-            dk[:, self.model.categorical[dims]] = 0.0
-            w = linalg.solve_lower(leaf.L, k[:, 0])
-            w_dk = linalg.solve_lower(leaf.L, dk)
-            mean += float(leaf.beta @ k[:, 0])
+            k, dk = self._kernel_gradient(path, leaf.X, row[dims], dims)
+            solved = linalg.solve_lower(leaf.L, np.column_stack([k, dk]))
+            w, w_dk = solved[:, 0], solved[:, 1:]
+            mean += float(leaf.beta @ k)
             variance -= float(w @ w)
             d_mean[dims] += leaf.beta @ dk
             d_variance[dims] -= 2.0 * (w @ w_dk)
@@ -223,8 +230,8 @@ class TreePosterior:
             d_variance[dims] -= (leaf.A @ weighted) @ w_dk
         contribution = np.zeros(len(z))
         contribution[inside] = self.weights[seen]
-        mean_part, variance_part = on.pull_back(row, contribution, weighted)
-        d_mean, d_variance = d_mean + mean_part, d_variance + variance_part
+        on.pull_back(slopes, contribution, d_mean)
+        on.pull_back(slopes, weighted, d_variance)
         sd = float(np.sqrt(max(variance, _TINY)))
         return mean, sd, d_mean, d_variance / (2.0 * sd)
 

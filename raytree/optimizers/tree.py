@@ -45,8 +45,8 @@ MOST_PATHS = 24
 """With more paths than this, full EI is for the most promising ones."""
 EVALUATIONS = 40
 """Of the likelihood in one fit."""
-NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 3
-"""Below this expected improvement, in standardised units, every third suggestion goes where little was tried."""
+NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
+"""Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
 
