@@ -15,10 +15,13 @@ from ray.tune.search import sample as tune
 from raytree.errors import BoundsError, SpaceError, SpaceTooLargeError, UnsupportedDomainError
 from raytree.space import Categorical, Float, Integer, Normal, Space
 from raytree.space.build import MAX_DEPTH
+from raytree.space.configspace import from_configspace
 
 
 def to_space(structure: Any) -> Space:
-    """The `Space` of a nested Tune space; raises `SpaceError` with the place of whatever cannot be searched."""
+    """The `Space` of a nested Tune space or a ConfigurationSpace; raises `SpaceError` where it cannot be searched."""
+    if type(structure).__module__.split(".")[0] == "ConfigSpace":
+        return from_configspace(structure)
     return structure if isinstance(structure, Space) else Space(convert(structure))
 
 
