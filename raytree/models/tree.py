@@ -47,12 +47,12 @@ class Prior(NamedTuple):
 # Variances are in units of the standardised losses; lengths in units of the cube.
 PRIORS = {
     "noise": Prior(np.log(1e-6), 3.0, np.log(NOISE_FLOOR), 2.0),
-    "amplitude": Prior(2.5, 1.0, -8.0, 10.0),
+    "amplitude": Prior(2.0, 1.0, -8.0, 10.0),
     "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
     "length": Prior(np.log(1.5), 0.5, np.log(0.01), np.log(100.0)),
-    "length_shared": Prior(np.log(10.0), 0.8, np.log(0.02), np.log(100.0)),
+    "length_shared": Prior(np.log(30.0), 0.8, np.log(0.02), np.log(300.0)),
     "length_i": Prior(0.0, 0.7, -4.0, 4.0),
-    "edge": Prior(-1.0, 1.5, -10.0, 6.0),
+    "edge": Prior(-2.0, 1.5, -10.0, 6.0),
     "shared": Prior(-1.0, 1.5, -12.0, 8.0),
     "decay": Prior(-1.5, 1.0, -6.0, 0.0),
     "offset": Prior(0.0, 1.0, -5.0, 5.0),
