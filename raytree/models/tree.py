@@ -50,7 +50,7 @@ PRIORS = {
     "amplitude": Prior(2.0, 1.0, -8.0, 10.0),
     "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
     "length": Prior(np.log(1.5), 0.5, np.log(0.01), np.log(100.0)),
-    "length_shared": Prior(np.log(30.0), 0.8, np.log(0.02), np.log(300.0)),
+    "length_shared": Prior(np.log(30.0), 1.2, np.log(0.02), np.log(300.0)),
     "length_i": Prior(0.0, 0.7, -4.0, 4.0),
     "edge": Prior(-2.0, 1.5, -10.0, 6.0),
     "shared": Prior(-1.0, 1.5, -12.0, 8.0),
