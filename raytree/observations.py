@@ -147,6 +147,11 @@ class Observations:
         if trial.status is Status.RUNNING:
             trial.status = Status.ERRORED
 
+    def discard_value(self, trial_id: str) -> None:
+        """Makes a trial an errored one, whatever it reported."""
+        trial = self.trials[trial_id]
+        trial.status, trial.value = Status.ERRORED, None
+
     def _store(self, trial: Trial, t: float, value: float | None) -> None:
         trial.reports[t] = value
         if len(trial.reports) > MAX_REPORTS:

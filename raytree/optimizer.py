@@ -167,10 +167,14 @@ class Optimizer:
 
     def give(self, config: Any, value: Any, t: float | None = None, trial_id: str | None = None) -> str:
         """An evaluation made elsewhere; returns its id."""
-        trial = self.adopt(trial_id if trial_id is not None else f"given-{self._given}", config)
-        self._given += trial_id is None
+        trial = self.adopt(self.fresh_id() if trial_id is None else trial_id, config)
         self.observations.finish(trial.id, value, t)
         return trial.id
+
+    def fresh_id(self) -> str:
+        """An id for a trial that was not asked for here."""
+        self._given += 1
+        return f"given-{self._given - 1}"
 
     def adopt(self, trial_id: str, config: Any) -> Trial:
         """A running trial that was not asked for here, such as one started again under a new id."""

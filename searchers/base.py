@@ -9,7 +9,7 @@ stored, ignored, or logged.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,8 +22,10 @@ from raytree.errors import ConfigurationError, SettingError, SpaceError, StateEr
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
+from raytree.searchers.history import read_history
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
+from raytree.space.migrate import migrate
 from raytree.space.serial import fingerprint
 from raytree.space.when import contains_when
 
@@ -233,13 +235,14 @@ class RaytreeSearcher(Searcher):
             self._warn("foreign", "ignoring trial %s, which is not from this space (%s)", trial_id, error)
             return None
 
-    def _measure(self, result: dict) -> Any:
+    def _measure(self, result: dict, metric: str | None = None) -> Any:
         """The metric in a result, flat or nested; `_MISSING` if it is not there."""
-        assert self._metric is not None
-        if self._metric in result:
-            return result[self._metric]
+        metric = metric or self._metric
+        assert metric is not None
+        if metric in result:
+            return result[metric]
         value: Any = result
-        for key in self._metric.split("/"):
+        for key in metric.split("/"):
             if not isinstance(value, dict) or key not in value:
                 return _MISSING
             value = value[key]
@@ -270,6 +273,40 @@ class RaytreeSearcher(Searcher):
             self._ready()
             self._give(parameters, value, error, intermediate_values)
 
+    def add_evaluated_trials(
+        self,
+        trials_or_analysis: Any,
+        metric: str | None = None,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        drop: Collection[str] = (),
+    ) -> None:
+        """What an earlier run evaluated, from an earlier version of the space too. All of it is added, or nothing.
+
+        Args:
+            trials_or_analysis: trials, a `ResultGrid`, an `ExperimentAnalysis`, or an experiment directory you trust.
+            metric: the metric of that run, if it had another name there.
+            defaults: values of parameters that have appeared since, by their place in a configuration.
+            drop: places of parameters that have vanished since.
+
+        Raises:
+            ConfigurationError: at the first parameter that is neither in the space nor in `defaults` or `drop`.
+        """
+        optimizer = self._ready()
+        name = metric or self._metric
+        assert name is not None
+        found = []
+        for past in read_history(trials_or_analysis):
+            config = migrate(optimizer.space, past.config, defaults, drop)
+            found.append((config, self._measure(past.results, name), self._time(past.results), past.failed))
+        if found and all(value is _MISSING for _, value, _, failed in found if not failed):
+            self._warn("history", "none of the trials reported the metric %r", name)
+        for config, value, t, failed in found:
+            if failed:
+                optimizer.fail(optimizer.adopt(optimizer.fresh_id(), config).id)
+            elif value is not _MISSING:
+                optimizer.give(config, value, t)
+
     def _give(self, parameters: dict, value: Any, error: bool, intermediate: list | None) -> None:
         optimizer = self._ready()
         times = len(intermediate or [])
@@ -277,8 +314,7 @@ class RaytreeSearcher(Searcher):
         for t, step in enumerate((intermediate or [])[:-1], start=1):
             optimizer.report(trial_id, step, t)
         if error:
-            optimizer.observations.trials[trial_id].status = Status.ERRORED
-            optimizer.observations.trials[trial_id].value = None
+            optimizer.observations.discard_value(trial_id)
 
     # Answers
 

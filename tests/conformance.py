@@ -184,6 +184,34 @@ class SearcherConformance:
         searcher.add_evaluated_trials(trials[0], "loss")
         assert searcher.observations()["value"].tolist() == [0.0, 1.0, 2.0, 0.0]
 
+    def test_trials_of_an_earlier_space_are_brought_over_parameter_by_parameter(self):
+        def trial(config, value, iteration=3, status=Trial.TERMINATED):
+            made = Trial("objective", config=config, stub=True)
+            made.status = status
+            made.run_metadata.last_result = {"loss": value, "training_iteration": iteration, "done": True}
+            return made
+
+        old = {**POINT, "momentum": 0.9}
+        del old["scaler"]
+        searcher = self.make()
+        with pytest.raises(ConfigurationError, match=r"drop=\['momentum'\]"):
+            searcher.add_evaluated_trials([trial(old, 1.0)])
+        with pytest.raises(ConfigurationError, match=r"defaults=\{'scaler'"):
+            searcher.add_evaluated_trials([trial(POINT, 0.5), trial(old, 1.0)], drop=["momentum"])
+        assert len(searcher.observations()) == 0  # all or nothing
+        failed = trial(POINT, 0.1, status=Trial.ERROR)
+        searcher.add_evaluated_trials(
+            [trial(old, 1.0), trial(POINT, 0.5, 1), failed], drop=["momentum"], defaults={"scaler": "none"}
+        )
+        table = searcher.observations()
+        assert table["status"].tolist() == ["finished", "finished", "errored"]
+        assert table["value"].dropna().tolist() == [1.0, 0.5]
+        assert table["t"].dropna().tolist() == [3.0, 1.0]  # stopped early: known by its t
+        with pytest.raises(SettingError):
+            searcher.add_evaluated_trials(3)
+        with pytest.raises(SettingError, match="directory"):
+            searcher.add_evaluated_trials("/no/such/place")
+
     # What Tune does to trials
 
     def test_a_normal_end(self):

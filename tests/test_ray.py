@@ -167,3 +167,20 @@ def test_a_bad_space_is_refused_before_the_first_trial(tmp_path):
     )
     with pytest.raises(Exception, match=r"m\[0\]\.x: tune.grid_search"):
         tuner.fit()
+
+
+def test_warm_start_from_results_analysis_and_directory(tmp_path):
+    results = fit(RandomSearcher(seed=0), samples=4, tmp_path=tmp_path)
+    analysis = tune.ExperimentAnalysis(str(tmp_path / "run"))
+    for source in (results, analysis, tmp_path / "run"):
+        searcher = TreeSearcher(space=SPACE, metric="loss", mode="min", seed=0)
+        searcher.add_evaluated_trials(source)
+        assert sorted(searcher.observations()["value"]) == sorted(result.metrics["loss"] for result in results)
+        assert searcher._space.contains(searcher.suggest("next"))
+
+
+def test_the_searcher_of_a_finished_experiment_comes_back(tmp_path):
+    searcher = TreeSearcher(seed=0)
+    fit(searcher, samples=5, tmp_path=tmp_path)
+    other = TreeSearcher.from_experiment(tmp_path / "run")
+    assert other.recommend() == searcher.recommend()
