@@ -3,8 +3,9 @@
     python benchmarks/mlp.py --data DIR              85 evaluations, about an hour on two cores
     python benchmarks/mlp.py                         the two binary sets that scikit-learn ships
 
-DIR holds the gzipped sets with an INDEX.csv (name, file, rows, features, classes); the last column is the label. Both topologies of
-Figure 3; all methods start from the same random configuration for every number of layers; test error, at most 1,000 rows to train.
+DIR holds the gzipped sets with an INDEX.csv (name, file, rows, features, classes); the last column is the label. Both
+topologies of Figure 3; all methods start from the same random configuration for every number of layers; test error, at
+most 1,000 rows to train.
 """
 
 from __future__ import annotations

@@ -12,4 +12,4 @@ class TestRandomSearcher(SearcherConformance):
 
 class TestTreeSearcher(SearcherConformance):
     searcher_class = TreeSearcher
-    sequences = 60
+    sequences = 150
