@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ORDER = [
     "errors",
     "space",
+    "objectives",
     "gp",
     "scaling",
     "models",
