@@ -40,7 +40,7 @@ def test_appending_rows_equals_factorising_again():
 
 def test_the_jitter_ladder_saves_singular_matrices_and_refuses_others():
     assert np.isfinite(linalg.cholesky(np.ones((5, 5)))).all()
-    assert np.isfinite(linalg.cholesky(np.zeros((3, 3)))).all() or True
+    np.testing.assert_allclose(linalg.cholesky(np.ones((5, 5))) @ linalg.cholesky(np.ones((5, 5))).T, 1.0, atol=1e-6)
     with pytest.raises(np.linalg.LinAlgError):
         linalg.cholesky(-np.eye(3))
 

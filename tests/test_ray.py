@@ -125,9 +125,9 @@ def test_five_then_restored_searcher_then_five_equals_ten(tmp_path):
 
 def test_failing_trials_and_nan_do_not_end_the_search(tmp_path):
     searcher = RandomSearcher(seed=1)
-    results = fit(searcher, troubled, samples=16, tmp_path=tmp_path)
+    results = fit(searcher, troubled, samples=12, tmp_path=tmp_path)
     table = searcher.observations()
-    assert len(table) == 16
+    assert len(table) == 12
     assert len(results.errors) == (table["status"] == "errored").sum() > 0
     assert (table["status"] == "invalid").sum() > 0
     assert (table["status"] == "running").sum() == 0
@@ -139,9 +139,9 @@ def test_with_asha_and_a_limiter(wrapped, tmp_path):
     searcher = RandomSearcher(seed=1)
     scheduler = ASHAScheduler(max_t=3, grace_period=1, reduction_factor=2)
     search_alg = ConcurrencyLimiter(searcher, 3) if wrapped else searcher
-    fit(search_alg, troubled, samples=12, tmp_path=tmp_path, scheduler=scheduler)
+    fit(search_alg, troubled, samples=8, tmp_path=tmp_path, scheduler=scheduler)
     table = searcher.observations()
-    assert len(table) == 12
+    assert len(table) == 8
     assert (table["status"] == "running").sum() == 0
     assert set(table["t"].dropna()) <= {1.0, 2.0, 3.0}
 
