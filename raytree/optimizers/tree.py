@@ -47,6 +47,8 @@ EVALUATIONS = 40
 """Of the likelihood in one fit."""
 NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
 """Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
+ACQUAINT_EVERY = 4
+"""Every so many suggestions go to a path with no more trials than dimensions, while there is one and paths are few."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
 
@@ -124,7 +126,13 @@ class TreeOptimizer(Optimizer):
             settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
             if settled or self._is_running(candidates[0]):
                 rows = self._explore(known, rng) + rows
+            elif self._asks % ACQUAINT_EVERY == 0 and self.space.n_paths <= MOST_PATHS:
+                rows = self._explore([path for path in known if self._is_strange(path)], rng) + rows
         return rows
+
+    def _is_strange(self, path: Path) -> bool:
+        """Whether a path has no more trials than dimensions: whatever the model says of its best is a guess."""
+        return sum(trial.path == path for trial in self.observations) <= len(self.space.free(path))
 
     def _is_running(self, candidate: Candidate) -> bool:
         """Whether a running trial is so close that another would add nothing before its result is known."""
