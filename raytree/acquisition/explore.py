@@ -1,8 +1,9 @@
 """Where the search has looked least: a guard against a model that believes too early that there is nothing left to find.
 
-A leaf that is flat wherever it was tried looks hopeless to a Gaussian process, even if it holds a narrow optimum. When the
-largest expected improvement has become negligible, some suggestions go to the path with the fewest points for its
-dimension, as far from them as possible (ours). No hyperparameter has a say in that.
+A leaf that is flat wherever it was tried looks hopeless to a Gaussian process, even if it holds a narrow optimum. Some
+suggestions therefore go to the path with the fewest points for its dimension, as far from them as possible (ours): while a
+path has hardly been tried, and when the largest expected improvement has become negligible. No hyperparameter has a say in
+where they go.
 """
 
 from __future__ import annotations
