@@ -48,7 +48,7 @@ EVALUATIONS = 40
 NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
 """Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
 ACQUAINT_EVERY = 4
-"""Every so many suggestions go to a path with no more trials than dimensions, while there is one and paths are few."""
+"""Every so many suggestions one goes to a path with no more trials than parameters of its own, if paths are few."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
 
@@ -131,8 +131,9 @@ class TreeOptimizer(Optimizer):
         return rows
 
     def _is_strange(self, path: Path) -> bool:
-        """Whether a path has no more trials than dimensions: whatever the model says of its best is a guess."""
-        return sum(trial.path == path for trial in self.observations) <= len(self.space.free(path))
+        """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
+        own = [i for i in self.space.free(path) if i not in self.space.shared]
+        return sum(trial.path == path for trial in self.observations) <= len(own)
 
     def _is_running(self, candidate: Candidate) -> bool:
         """Whether a running trial is so close that another would add nothing before its result is known."""
