@@ -48,6 +48,7 @@ def parser(description: str, results: str) -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / results, help="CSV to write, or go on with")
     made.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     made.add_argument("--seeds", type=int, default=None, help="repetitions of every method")
+    made.add_argument("--first-seed", type=int, default=0, help="number of the first repetition")
     made.add_argument("--full", action="store_true", help="the papers' sizes; takes hours")
     made.add_argument("--tasks", default="", help="only tasks whose name contains one of these, comma-separated")
     made.add_argument("--methods", default="", help="only methods with one of these names, comma-separated")

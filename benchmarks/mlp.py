@@ -143,7 +143,8 @@ def main() -> None:
     if not arguments.table:
         seeds = arguments.seeds or (3 if arguments.full else 1)
         methods = chosen(METHODS, arguments.methods, exact=True)
-        jobs = [Job(t, m, s) for t in chosen(tasks, arguments.tasks, exact=False) for m in methods for s in range(seeds)]
+        numbers = range(arguments.first_seed, arguments.first_seed + seeds)
+        jobs = [Job(t, m, s) for t in chosen(tasks, arguments.tasks, exact=False) for m in methods for s in numbers]
         run(jobs, work, arguments.out, arguments.workers)
     rows = read(arguments.out)
     print(table(rows))

@@ -104,7 +104,7 @@ def main() -> None:
         for task in chosen(TASKS, arguments.tasks, exact=False):
             for method in chosen(METHODS, arguments.methods, exact=True):
                 seeds = arguments.seeds or (25 if arguments.full else 15 if method == "tree" else 5)
-                jobs += [Job(task, method, seed) for seed in range(seeds)]
+                jobs += [Job(task, method, seed) for seed in range(arguments.first_seed, arguments.first_seed + seeds)]
         run(jobs, full_work if arguments.full else work, arguments.out, arguments.workers)
     rows = read(arguments.out)
     print(table(rows))

@@ -1,14 +1,15 @@
 """Where the search has looked least: a guard against a model that believes too early that there is nothing left to find.
 
-A leaf that is flat wherever it was tried looks hopeless to a Gaussian process, even if it holds a narrow optimum. Some
-suggestions therefore go to the path with the fewest points for its dimension, as far from them as possible (ours): while a
-path has hardly been tried, and when the largest expected improvement has become negligible. No hyperparameter has a say in
-where they go.
+A leaf that is bad wherever it was tried looks hopeless beside the others, even if it holds the best point of all. Some
+suggestions therefore go to the path with the fewest trials for its dimension (ours): while a path has hardly been tried, as
+far from its trials as possible; later to wherever a search of that path alone would go. What the other paths have taught has
+no say in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy.stats import qmc
@@ -19,39 +20,31 @@ from raytree.space import Categorical, Path, Space
 _POINTS = 256
 
 
-def least_known(
-    space: Space,
-    rows: Array,
-    taken: Sequence[Path],
-    paths: Sequence[Path],
-    chance: dict[Path, float],
-    rng: np.random.Generator,
-) -> Array | None:
-    """(d,) the row, or None where no path has anything to vary.
+def least_tried(space: Space, taken: Iterable[Path], paths: Sequence[Path], chance: Mapping[Path, float]) -> Path | None:
+    """The path with the fewest trials for its dimension, or None where no path has anything to vary.
 
     Args:
         space: the search space.
-        rows: (n, d) rows that are taken, whatever became of them.
-        taken: their n paths.
+        taken: the paths of all trials, whatever became of them.
         paths: where to look.
         chance: the log of some paths' chance to give a valid value.
-        rng: of the candidates.
     """
-    open_paths = [path for path in paths if space.free(path)]
-    if not open_paths:
-        return None
-    counts = dict.fromkeys(open_paths, 0)
-    for path in taken:
-        if path in counts:
-            counts[path] += 1
-    path = min(open_paths, key=lambda p: (counts[p] + 1) / ((1 + len(space.free(p))) ** 2 * np.exp(chance.get(p, 0.0))))
+    counts = Counter(taken)
+
+    def density(path: Path) -> float:
+        return float((counts[path] + 1) / ((1 + len(space.free(path))) ** 2 * np.exp(chance.get(path, 0.0))))
+
+    return min((path for path in paths if space.free(path)), key=density, default=None)
+
+
+def farthest(space: Space, path: Path, rows: Array, rng: np.random.Generator) -> Array:
+    """(d,) a row of a path as far as possible from the rows (n, d) that are taken there."""
     free = np.array(space.free(path))
     candidates = space.on_path(path, qmc.Sobol(space.d, scramble=True, rng=rng).random(_POINTS))
-    here = rows[[k for k, p in enumerate(taken) if p == path]]
-    if not len(here):
+    if not len(rows):
         return np.asarray(candidates[0])
     categorical = np.array([isinstance(space.parameters[i].domain, Categorical) for i in free])
-    difference = np.abs(candidates[:, None, free] - here[None][:, :, free])
+    difference = np.abs(candidates[:, None, free] - rows[None][:, :, free])
     difference[..., categorical] = difference[..., categorical] > 1e-9
     nearest = np.min(np.sum(difference**2, axis=-1), axis=1)
     return np.asarray(candidates[int(np.argmax(nearest))])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from raytree.acquisition.explore import least_known
+from raytree.acquisition.explore import farthest, least_tried
 from raytree.acquisition.improvement import log_ei, log_ei_at
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, log_path_ei, promising
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 
 PAPER: dict[str, Any] = {
     "shared": "linear", "weights": "nodes", "leaf": "own", "offsets": True, "search": "two-step", "compress": False,
+    "explore": False,
 }  # fmt: skip
 PAPER_NONLINEAR: dict[str, Any] = {**PAPER, "shared": "fourier"}
 INDEPENDENT: dict[str, Any] = {
     "shared": "none", "weights": "none", "leaf": "alive", "offsets": True, "tied": False, "search": "all", "compress": False,
+    "explore": False,
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
@@ -61,6 +63,7 @@ class Fitted(NamedTuple):
     best: float
     around: dict[Path, Array]
     visited: list[Path]  # best first
+    theta: dict[tuple[str, object], float]
 
 
 class TreeOptimizer(Optimizer):
@@ -76,6 +79,7 @@ class TreeOptimizer(Optimizer):
         search: "all" (full EI on every path, or on the 24 most promising of many), a number of paths, or "two-step" (path-EI
             chooses the path and its shared parameters, EI the rest; the paper).
         compress: whether losses above the median are compressed.
+        explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
         settings: of every optimizer, see `Optimizer`.
     """
 
@@ -90,6 +94,7 @@ class TreeOptimizer(Optimizer):
         offsets: bool = False,
         search: str | int = "all",
         compress: bool = True,
+        explore: bool = True,
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
@@ -99,7 +104,7 @@ class TreeOptimizer(Optimizer):
             raise SettingError("search", f"must be 'all', 'two-step' or a number of paths, got {search!r}.")
         self._method: dict[str, Any] = {
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
-            "compress": compress,
+            "compress": compress, "explore": explore,
         }  # fmt: skip
         self._features = Features(self.space, shared, weights, self.seed)
         self._variant = Settings(leaf, tied, offsets)
@@ -114,8 +119,7 @@ class TreeOptimizer(Optimizer):
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             fitted = self._fit()
-            unknown = self.observations.unknown()
-            posterior = fitted.posterior.condition(np.array([t.row for t in unknown]), [t.path for t in unknown])
+            posterior = self._with_pending(fitted)
             known = known_paths(self.space, fitted.visited, rng)
             if self._method["search"] == "two-step":
                 return [candidate.row for candidate in self._two_step(fitted, posterior, known, rng)]
@@ -123,6 +127,8 @@ class TreeOptimizer(Optimizer):
             paths = promising(self.space, posterior, known, fitted.best, k, rng)
             candidates = self._maximize(fitted, posterior, paths, rng)
             rows = [candidate.row for candidate in candidates]
+            if not self._method["explore"]:
+                return rows
             settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
             if settled or self._is_running(candidates[0]):
                 rows = self._explore(known, rng) + rows
@@ -141,11 +147,17 @@ class TreeOptimizer(Optimizer):
         return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
     def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
-        """A row where little was tried, for when the model expects nothing any more."""
-        trials = list(self.observations)
-        rows = np.array([trial.row for trial in trials])
-        found = least_known(self.space, rows, [trial.path for trial in trials], paths, self._log_feasible(), rng)
-        return [] if found is None else [found]
+        """A row on the path that was tried least, for when the model expects nothing any more."""
+        path = least_tried(self.space, (trial.path for trial in self.observations), paths, self._log_feasible())
+        if path is None:
+            return []
+        data = self.observations.losses()
+        here = [k for k, p in enumerate(data.paths) if p == path]
+        if self._is_strange(path) or len(here) <= len(self.space.free(path)):
+            rows = [trial.row for trial in self.observations if trial.path == path]
+            return [farthest(self.space, path, np.array(rows), rng)]
+        alone = self._fit_to(data.rows[here], data.losses[here], [path] * len(here))
+        return [self._maximize(alone, self._with_pending(alone), [path], rng)[0].row]
 
     def _maximize(
         self,
@@ -196,19 +208,30 @@ class TreeOptimizer(Optimizer):
         Looking (`remember=False`) leaves no trace: suggestions do not depend on who asked for an explanation in between.
         """
         rows, losses, paths, _ = self.observations.losses()
+        due = len(losses) >= _next_fit(self._fitted_to)
+        fitted = self._fit_to(rows, losses, paths, self._theta, due)
+        if due and remember:
+            self._theta.update(fitted.theta)
+            self._fitted_to = len(losses)
+        return fitted
+
+    def _fit_to(
+        self, rows: Array, losses: Array, paths: list[Path], previous: dict | None = None, estimate: bool = True
+    ) -> Fitted:
+        """The posterior for some data, with hyperparameters estimated from it or as they were."""
         scale = scale_of(losses, self._method["compress"])
         y = scale.forward(losses)
         model = TreeModel(self.space, self._features, rows, y, paths, self._variant)
-        theta = model.start(self._theta)
-        if len(y) >= _next_fit(self._fitted_to):
-            theta = model.fit(self._theta, EVALUATIONS)
-            if remember:
-                self._theta.update(model.named(theta))
-                self._fitted_to = len(y)
+        theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
         posterior = model.posterior(theta)
         around = {path: rows[index[np.argsort(y[index], kind="stable")[:2]]] for path, index in model.members.items()}
         visited = sorted(model.members, key=lambda path: float(y[model.members[path]].min()))
-        return Fitted(posterior, scale, float(posterior.observed_means().min()), around, visited)
+        return Fitted(posterior, scale, float(posterior.observed_means().min()), around, visited, model.named(theta))
+
+    def _with_pending(self, fitted: Fitted) -> TreePosterior:
+        """A posterior that takes running trials to come out as expected."""
+        unknown = self.observations.unknown()
+        return fitted.posterior.condition(np.array([t.row for t in unknown]), [t.path for t in unknown])
 
     def recommend(self) -> Recommendation | None:
         """The evaluated configuration with the lowest posterior mean."""
