@@ -71,6 +71,7 @@ class Optimizer:
     _kinds: ClassVar[dict[str, type[Optimizer]]] = {}
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         Optimizer._kinds[cls.__name__] = cls
 
     def __init__(

@@ -11,7 +11,7 @@ import pytest
 from raytree import Optimizer, TreeOptimizer, state
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine
-from raytree.acquisition.paths import known_paths, log_path_ei, promising
+from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
 from raytree.models.baselines import DenseGP
 from raytree.objectives import mixed_leaves, narrow_leaf, tree_function, twelve
@@ -164,7 +164,7 @@ def test_known_and_promising_paths():
     optimizer = TreeOptimizer(space, seed=0, num_initial=8)
     minimise(optimizer, lambda config: len(str(config)), 12)
     fitted = optimizer._fit()
-    best = promising(space, fitted.posterior, space.paths(), fitted.best, 2, rng)
+    best = promising(space, space.paths(), lambda p, rows: optimistic(fitted.posterior, p, rows, fitted.best), 2, rng)
     assert len(best) == 2
     assert set(best) <= set(space.paths())
 

@@ -41,3 +41,10 @@ def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float)
     value = float(log_h(np.array(xi)))
     ratio = math.exp(float(log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
     return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd
+
+
+def log_mean(values: Array, gradients: Array) -> tuple[float, Array]:
+    """The log of the mean of exp(values) (s,), and its gradient (d,) from theirs (s, d)."""
+    top = float(np.max(values))
+    weights = np.exp(values - top)
+    return top + math.log(float(weights.mean())), weights @ gradients / weights.sum()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from raytree.acquisition.improvement import log_ei
+from raytree.acquisition.maximize import Score
 from raytree.gp.linalg import Array
 from raytree.models.tree_posterior import TreePosterior
 from raytree.space import Path, Space
@@ -44,14 +45,12 @@ def _neighbours(space: Space, path: Path, rng: np.random.Generator) -> list[Path
     return [space.path_of(row) for row in space.mask(units)]
 
 
-def promising(
-    space: Space, posterior: TreePosterior, paths: Sequence[Path], best: float, k: int, rng: np.random.Generator
-) -> list[Path]:
-    """The k paths with the highest optimistic path-EI, best first."""
+def promising(space: Space, paths: Sequence[Path], score: Score, k: int, rng: np.random.Generator) -> list[Path]:
+    """The k paths on which the best of a few random rows scores highest, best first; all if there are no more."""
     if len(paths) <= k:
         return list(paths)
     units = rng.random((_POINTS, space.d))
-    scores = [float(np.max(optimistic(posterior, path, space.on_path(path, units), best))) for path in paths]
+    scores = [float(np.max(score(path, space.on_path(path, units)))) for path in paths]
     return [paths[i] for i in np.argsort(-np.array(scores), kind="stable")[:k]]
 
 

@@ -7,6 +7,9 @@ with slope = -2 dk/dr2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from raytree.gp.linalg import Array
@@ -28,3 +31,30 @@ def squared_differences(a: Array, b: Array, categorical: np.ndarray) -> Array:
     if categorical.any():
         squared[categorical] = np.abs(differences[categorical]) > 1e-9
     return squared
+
+
+class Stationary(NamedTuple):
+    """A kernel of u = sum_k (|x_k - x'_k| / l_k)^power: `profile` gives the kernel and minus its derivative by u.
+
+    So dk/dlog l_k = power falls(u) u_k with u_k the k-th term of the sum.
+    """
+
+    power: int
+    profile: Callable[[Array], tuple[Array, Array]]
+
+
+def _matern_profile(u: Array) -> tuple[Array, Array]:
+    k, slope = matern52(u)
+    return k, 0.5 * slope
+
+
+def _exponential(u: Array) -> tuple[Array, Array]:
+    k = np.exp(-u)
+    return k, k
+
+
+MATERN52 = Stationary(2, _matern_profile)
+GAUSSIAN = Stationary(2, _exponential)
+"""The squared exponential of Levesque et al. 2017, eq. (5): no factor 1/2, l^2 where they write l."""
+LAPLACE = Stationary(1, _exponential)
+"""Levesque et al. 2017, eq. (11), with a length-scale per coordinate."""

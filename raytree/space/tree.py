@@ -206,6 +206,19 @@ class Space:
         """The path of a row."""
         return self.path(self.decode(row))
 
+    def paths_of(self, rows: Array) -> list[Path]:
+        """The paths of rows (n, d)."""
+        cells = np.full((len(rows), len(self.decisions)), -1)
+        for k, j in enumerate(self.decisions):
+            alive = ~np.isnan(rows[:, j])
+            cells[alive, k] = self._cells_at(j, rows[alive, j])
+        return list(map(tuple, cells.tolist()))
+
+    def _cells_at(self, j: int, units: Array) -> np.ndarray:
+        """The cells of a decision that snapped units are in."""
+        edges = [self.cells[j].interval(cell)[0] for cell in range(1, len(self.cells[j]))]
+        return np.searchsorted(edges, units, side="right")
+
     def path(self, point: Point) -> Path:
         """The path of a point."""
         cells = []
@@ -300,8 +313,7 @@ class Space:
                 alive |= holds
             snapped = domain.snap(units[:, i])
             if i in self.cells:
-                edges = [self.cells[i].interval(cell)[0] for cell in range(1, len(self.cells[i]))]
-                cell_of[i] = np.where(alive, np.searchsorted(edges, snapped, side="right"), -1)
+                cell_of[i] = np.where(alive, self._cells_at(i, snapped), -1)
             rows[:, i] = np.where(alive, snapped, np.nan)
         return rows
 

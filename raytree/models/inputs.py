@@ -1,0 +1,87 @@
+"""Rows as plain numbers for kernels over the whole space: what becomes of categories and of inactive coordinates.
+
+- Categories: "hamming" (any two differ by one), "onehot" (the same, with a length-scale per category) or "integer" (their
+  number, as Levesque et al. 2017 did). The first two are indicator columns, scaled so that two categories are at distance
+  one whatever the kernel's power.
+- Inactive coordinates: imputed (the middle for numbers, between all categories otherwise; section III-A of the paper), or left as
+  numbers that mean nothing, drawn once and for all for every row (its "noimpute").
+
+Numbers are snapped to their domain before they get here, so that equal configurations have equal columns.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from raytree.errors import SettingError
+from raytree.gp.linalg import Array
+from raytree.space import Categorical, Space
+
+CATEGORIES = ("hamming", "onehot", "integer")
+DEFAULT = 0.5
+"""What an inactive number is taken to be, in units."""
+
+
+class Inputs:
+    """From rows (n, d) to numbers (n, C).
+
+    Args:
+        space: the search space.
+        categories: "hamming", "onehot" or "integer".
+        impute: whether inactive coordinates are imputed.
+        power: of the kernel, see `kernels.Stationary`.
+        seed: of the meaningless numbers.
+    """
+
+    def __init__(self, space: Space, categories: str, impute: bool, power: int, seed: int) -> None:
+        if categories not in CATEGORIES:
+            raise SettingError("categories", f"must be one of {', '.join(CATEGORIES)}, got {categories!r}.")
+        self.space, self.impute, self._seed = space, impute, seed
+        self.parameter: list[int] = []  # of each column
+        self.indicator: list[int] = []  # of each column: the category it marks, or -1 for a number
+        self.length: list[int] = []  # of each column: its length-scale
+        self.labels: list[str] = []  # of each length-scale
+        for i, (name, domain, _) in enumerate(space.parameters):
+            unordered = isinstance(domain, Categorical) and not domain.ordered and categories != "integer"
+            marks = [int(code) for code in domain.codes()] if unordered else [-1]
+            own = unordered and categories == "onehot"
+            for position, mark in enumerate(marks):
+                if position == 0 or own:
+                    self.labels.append(f"{name}={domain.render(mark)}" if own else name)
+                self.parameter.append(i)
+                self.indicator.append(mark)
+                self.length.append(len(self.labels) - 1)
+        self._height = 0.5 ** (1.0 / power)
+
+    @property
+    def n_lengths(self) -> int:
+        return len(self.labels)
+
+    def columns(self, parameters: tuple[int, ...]) -> np.ndarray:
+        """The columns of some parameters."""
+        wanted = set(parameters)
+        return np.array([k for k, i in enumerate(self.parameter) if i in wanted], dtype=int)
+
+    def __call__(self, rows: Array) -> Array:
+        """(n, C) numbers."""
+        if not self.impute:
+            rows = self._fill(rows)
+        out = np.empty((len(rows), len(self.parameter)))
+        for k, (i, mark) in enumerate(zip(self.parameter, self.indicator, strict=True)):
+            column = rows[:, i]
+            if mark < 0:
+                out[:, k] = np.where(np.isnan(column), DEFAULT, column)
+            else:
+                unit = self.space.parameters[i].domain.unit(mark)
+                out[:, k] = self._height * (np.abs(column - unit) < 1e-9)  # False for NaN
+        return out
+
+    def _fill(self, rows: Array) -> Array:
+        """Rows without NaN: the same row always gets the same meaningless numbers."""
+        noise = np.array([np.random.default_rng([self._seed, zlib.crc32(row.tobytes())]).random(rows.shape[1]) for row in rows])
+        filled = np.where(np.isnan(rows), noise.reshape(rows.shape), rows)
+        for i, parameter in enumerate(self.space.parameters):
+            filled[:, i] = parameter.domain.snap(filled[:, i])
+        return filled

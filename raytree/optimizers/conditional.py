@@ -1,0 +1,203 @@
+"""Bayesian optimization with kernels for conditional spaces (Levesque et al. 2017): the models of `models.conditional`, EI.
+
+The defaults are ours; `PAPER` is the paper's GP-cond-ls (`GP-cond` with search="random"), its other methods differ in
+`kernel` and `impute`: `CondKernelOptimizer(space, **PAPER)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from raytree.acquisition.improvement import log_ei, log_ei_at, log_mean
+from raytree.acquisition.local_search import climb
+from raytree.acquisition.maximize import Candidate, maximize
+from raytree.acquisition.paths import known_paths, promising
+from raytree.errors import SettingError
+from raytree.explain import Explanation
+from raytree.gp.linalg import Array, one_thread
+from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP, Mixture
+from raytree.models.inputs import Inputs
+from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.scaling import scale_of
+from raytree.space import Path
+
+PAPER: dict[str, Any] = {"inference": "slice", "search": "local", "categories": "integer", "compress": False, "explore": False}
+
+INFERENCE, SEARCH = ("map", "slice"), ("gradient", "local", "random")
+EVALUATIONS = 40
+"""Of the likelihood in one fit."""
+BURN_IN, DRAWS = 100, 10
+"""Of the slice sampler: sweeps before the first suggestion, samples for each."""
+CANDIDATES, STARTS, RESERVE = 1000, 10, 32
+"""Random rows; how many local searches; how many rows are handed on as a reserve against duplicates."""
+
+
+class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
+    """Bayesian optimization with one Gaussian process whose kernel knows which parameters are alive.
+
+    Args:
+        space: the search space.
+        kernel: "conditional" (no covariance between different branches), "laplace", "mondrian" (its random-feature form),
+            "matern" or "squared".
+        impute: whether inactive parameters are set to their default; without, they are numbers that mean nothing.
+        categories: "hamming", "onehot" or "integer", see `models.inputs`.
+        inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
+        search: how EI is maximised: "gradient" (Sobol points on every path, the best refined by L-BFGS-B; not for the
+            mondrian kernel), "local" (random points, then local search over neighbours) or "random".
+        compress: whether losses above the median are compressed.
+        explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
+        settings: of every optimizer, see `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        kernel: str = "conditional",
+        impute: bool = True,
+        categories: str = "hamming",
+        inference: str = "map",
+        search: str = "local",
+        compress: bool = True,
+        explore: bool = True,
+        **settings: Any,
+    ) -> None:
+        super().__init__(space, **settings)
+        for name, value, known in (
+            ("kernel", kernel, tuple(KERNELS)), ("inference", inference, INFERENCE), ("search", search, SEARCH),
+        ):  # fmt: skip
+            if value not in known:
+                raise SettingError(name, f"must be one of {', '.join(known)}, got {value!r}.")
+        if search == "gradient" and kernel == "mondrian":
+            raise SettingError("search", "the mondrian kernel has no gradient.", "Use 'local' or 'random'.")
+        self._method: dict[str, Any] = {
+            "kernel": kernel, "impute": bool(impute), "categories": categories, "inference": inference, "search": search,
+            "compress": compress, "explore": explore,
+        }  # fmt: skip
+        self._inputs = Inputs(self.space, categories, bool(impute), KERNELS[kernel].power, self.seed)
+        self._plain_inputs = Inputs(self.space, "hamming", True, KERNELS["conditional"].power, self.seed)
+        self._theta: Array | None = None
+        self._fitted_to = 0
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self._method}
+
+    # Proposing
+
+    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+        with one_thread():
+            fitted = self._fit()
+            posterior = self._with_pending(fitted)
+            known = known_paths(self.space, fitted.visited, rng)
+            if self._method["search"] == "gradient":
+                candidates = self._maximize(fitted, posterior, known, rng)
+            else:
+                candidates = self._sampled(fitted, posterior, rng)
+            return self._guarded(candidates, known, rng) if self._method["explore"] else [c.row for c in candidates]
+
+    def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:
+        """The best of random rows, or of local searches from the best of them and from the best observation."""
+
+        def score(rows: Array) -> Array:
+            return self._scores(posterior, rows)
+
+        rows = self.space.sample(rng, CANDIDATES)
+        values = score(rows)
+        if self._method["search"] == "local":
+            incumbent = fitted.around[fitted.visited[0]][:1]
+            starts = np.concatenate([incumbent, rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
+            ends, heights = climb(self.space, starts, score)
+            rows, values = np.concatenate([ends, rows]), np.concatenate([heights, values])
+        best = np.argsort(-values, kind="stable")[:RESERVE]
+        paths = self.space.paths_of(rows[best])
+        return [Candidate(float(values[k]), path, rows[k]) for k, path in zip(best.tolist(), paths, strict=True)]
+
+    def _scores(self, posterior: Mixture, rows: Array) -> Array:
+        """(m,) log-EI at rows (m, d) of any paths, weighed by the chance of a valid value."""
+        chance = self._log_feasible()
+        groups: dict[Path, list[int]] = {}
+        for k, path in enumerate(self.space.paths_of(rows)):
+            groups.setdefault(path, []).append(k)
+        values = np.empty(len(rows))
+        if self._method["kernel"] == "conditional":
+            for path, index in groups.items():
+                values[index] = _log_ei(posterior, path, rows[index])
+        elif groups:  # one block: all at once
+            values = _log_ei(posterior, next(iter(groups)), rows)
+        for path, index in groups.items():
+            values[index] += chance.get(path, 0.0)
+        return values
+
+    def _maximize(
+        self, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
+        chance = self._log_feasible()
+
+        def score(path: Path, rows: Array) -> Array:
+            return _log_ei(posterior, path, rows) + chance.get(path, 0.0)
+
+        def slope(path: Path, row: Array) -> tuple[float, Array]:
+            value, gradient = _log_ei_slope(posterior, path, row)
+            return value + chance.get(path, 0.0), gradient
+
+        return maximize(self.space, promising(self.space, paths, score, MOST_PATHS, rng), score, slope, fitted.around, rng)
+
+    # The model
+
+    def _fit(self, remember: bool = True) -> Fitted[Mixture]:
+        rows, losses, paths, _ = self.observations.losses()
+        scale = scale_of(losses, self._method["compress"])
+        y = scale.forward(losses)
+        model = BlockGP(self.space, self._inputs, self._method["kernel"], rows, y, paths, PAPER_PRIORS, self.seed)
+        thetas = np.array([model.start() if self._theta is None else self._theta])
+        due = self._method["inference"] == "slice" or len(y) >= next_fit(self._fitted_to)
+        if self._method["inference"] == "slice":
+            rng = np.random.default_rng([self.seed, 5, self._asks])
+            thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
+        elif due:
+            thetas = model.fit(self._theta, EVALUATIONS)[None]
+        if due and remember:
+            self._theta, self._fitted_to = thetas[-1], len(y)
+        return fitted_to(model.posterior(thetas), scale, rows, y, paths)
+
+    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[Mixture]:
+        scale = scale_of(losses, self._method["compress"])
+        y = scale.forward(losses)
+        model = BlockGP(self.space, self._plain_inputs, "conditional", rows, y, paths)
+        return fitted_to(model.posterior(model.fit(None, EVALUATIONS)), scale, rows, y, paths)
+
+    def _annotate(self, fitted: Fitted[Mixture], table: Any, title: str) -> Explanation:
+        lengths = np.exp(np.mean([part.theta[2:] for part in fitted.posterior.parts], axis=0))
+        shown = "\n".join(f"  {label}: {length:.3g}" for label, length in zip(self._inputs.labels, lengths, strict=True))
+        return Explanation(table, title=title, notes=f"length-scales (of a parameter's whole range)\n{shown}")
+
+    # State
+
+    def _method_state(self) -> dict[str, Any]:
+        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+
+    def _restore_method(self, state: dict[str, Any]) -> None:
+        theta = state["theta"]
+        if theta is not None:
+            theta = np.array(theta, dtype=float)
+            if theta.shape != (2 + self._inputs.n_lengths,) or not np.all(np.isfinite(theta)):
+                raise ValueError("bad hyperparameters")
+        self._theta, self._fitted_to = theta, int(state["fitted_to"])
+
+
+def _log_ei(posterior: Mixture, path: Path, rows: Array) -> Array:
+    """(m,) the log of EI averaged over hyperparameters, at rows (m, d) of one path."""
+    numbers = posterior.inputs(rows)
+    each = [log_ei(*part.predict(path, numbers), part.lowest) for part in posterior.parts]
+    return np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
+
+
+def _log_ei_slope(posterior: Mixture, path: Path, row: Array) -> tuple[float, Array]:
+    """`_log_ei` at one row (d,), and its gradient (d,)."""
+    numbers = posterior.inputs(row[None])[0]
+    parts = [log_ei_at(*part.gradient(path, numbers), part.lowest) for part in posterior.parts]
+    return log_mean(np.array([value for value, _ in parts]), np.array([gradient for _, gradient in parts]))

@@ -1,0 +1,189 @@
+"""What every optimizer with a model has in common: when to fit, running trials, failures, exploring, recommending, explaining."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from raytree.acquisition.explore import farthest, least_tried
+from raytree.acquisition.maximize import Candidate
+from raytree.explain import Explanation, path_table
+from raytree.gp.linalg import Array, one_thread
+from raytree.models.tree_posterior import Prediction
+from raytree.observations import Status, Trial
+from raytree.optimizer import Optimizer, Recommendation
+from raytree.scaling import Scale
+from raytree.space import Path
+
+
+class Posterior(Protocol):
+    """What a model must answer."""
+
+    def predict(self, path: Path, rows: Array) -> Prediction: ...
+    def observed_means(self) -> Array: ...
+    def condition(self, rows: Array, paths: Sequence[Path]) -> Self: ...
+
+
+MOST_PATHS = 24
+"""With more paths than this, full EI is for the most promising ones."""
+NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
+"""Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
+ACQUAINT_EVERY = 4
+"""Every so many suggestions one goes to a path with no more trials than parameters of its own, if paths are few."""
+ALONE = 100
+"""Up to so many observations a path that is explored has a model of its own."""
+SAME = 1e-3
+"""Of the unit interval: a running trial this close makes a second one pointless."""
+
+P = TypeVar("P", bound=Posterior)
+
+
+class Fitted(NamedTuple, Generic[P]):
+    """A posterior with what is needed to use it.
+
+    Args:
+        posterior: of the standardised losses.
+        scale: from losses to standardised ones.
+        best: the lowest posterior mean at an observation.
+        around: by path, the rows (k, d) of its best observations.
+        visited: the paths that have observations, best first.
+    """
+
+    posterior: P
+    scale: Scale
+    best: float
+    around: dict[Path, Array]
+    visited: list[Path]
+
+
+def fitted_to(posterior: P, scale: Scale, rows: Array, y: Array, paths: Sequence[Path]) -> Fitted[P]:
+    """A posterior with its surroundings, for the data it was fitted to."""
+    around: dict[Path, list[int]] = {}
+    for k in np.argsort(y, kind="stable").tolist():
+        around.setdefault(paths[k], []).append(k)
+    near = {path: rows[index[:2]] for path, index in around.items()}
+    return Fitted(posterior, scale, float(posterior.observed_means().min()), near, list(around))
+
+
+def next_fit(fitted_to: int) -> int:
+    """How many observations make the next estimate worth its time: one more at first, a twentieth more later."""
+    return fitted_to + max(1, fitted_to // 20)
+
+
+class SurrogateOptimizer(Optimizer, Generic[P]):
+    """The base of optimizers with a model: subclasses say how to fit it (`_fit`) and how to use it (`_propose`)."""
+
+    def _fit(self, remember: bool = True) -> Fitted[P]:
+        """The posterior for what is known now; hyperparameters are estimated again when the schedule says so.
+
+        Looking (`remember=False`) leaves no trace: suggestions do not depend on who asked for an explanation in between.
+        """
+        raise NotImplementedError
+
+    def _with_pending(self, fitted: Fitted[P]) -> P:
+        """A posterior that takes running trials to come out as expected."""
+        unknown = self.observations.unknown()
+        return fitted.posterior.condition(np.array([t.row for t in unknown]), [t.path for t in unknown])
+
+    def _log_feasible(self) -> dict[Path, float]:
+        """Per path the log of its chance to give a valid value: one success is believed in beforehand, never none."""
+        good, bad = (
+            Counter(trial.path for trial in self.observations.with_status(*which))
+            for which in ((Status.FINISHED,), (Status.INVALID, Status.ERRORED))
+        )
+        return {path: math.log((good[path] + 1) / (good[path] + count + 1)) for path, count in bad.items()}
+
+    # Exploring
+
+    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Array]:
+        """The candidates' rows, best first; before them one where little was tried, when that is due (`acquisition.explore`)."""
+        rows = [candidate.row for candidate in candidates]
+        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
+        if settled or self._is_running(candidates[0]):
+            return self._explore(known, rng) + rows
+        if self._asks % ACQUAINT_EVERY == 0 and self.space.n_paths <= MOST_PATHS:
+            return self._explore([path for path in known if self._is_strange(path)], rng) + rows
+        return rows
+
+    def _is_strange(self, path: Path) -> bool:
+        """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
+        own = [i for i in self.space.free(path) if i not in self.space.shared]
+        return sum(trial.path == path for trial in self.observations) <= len(own)
+
+    def _is_running(self, candidate: Candidate) -> bool:
+        """Whether a running trial is so close that another would add nothing before its result is known."""
+        near = (trial.row for trial in self.pending if trial.path == candidate.path)
+        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
+
+    def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
+        """A row on the path that was tried least, for when the model expects nothing any more."""
+        path = least_tried(self.space, (trial.path for trial in self.observations), paths, self._log_feasible())
+        if path is None:
+            return []
+        data = self.observations.losses()
+        here = [k for k, p in enumerate(data.paths) if p == path]
+        if self._is_strange(path) or not len(self.space.free(path)) < len(here) <= ALONE:
+            rows = [trial.row for trial in self.observations if trial.path == path]
+            return [farthest(self.space, path, np.array(rows), rng)]
+        alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
+        return [self._maximize(alone, self._with_pending(alone), [path], rng)[0].row]
+
+    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
+        """A model of one path, which the others have not taught anything."""
+        raise NotImplementedError
+
+    def _maximize(self, fitted: Fitted[P], posterior: P, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
+        """The acquisition function maximised on some paths, best first."""
+        raise NotImplementedError
+
+    # What was learnt
+
+    def recommend(self) -> Recommendation | None:
+        """The evaluated configuration with the lowest posterior mean."""
+        trials = self.observations.losses().trials
+        if not trials:
+            return None
+        with one_thread():
+            fitted = self._fit(remember=False)
+            means = fitted.posterior.observed_means()
+            valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+            k = min(valid, key=lambda k: float(means[k]))
+            mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, trials[k].row[None]))
+        return Recommendation(self.space.config(trials[k].point), mean, sd, trials[k].id)
+
+    def _in_units(self, fitted: Fitted[P], prediction: Prediction) -> tuple[float, float]:
+        """Mean and sd of one prediction, in the user's sign and units."""
+        low, high = fitted.scale.backward(np.array([prediction.mean[0], prediction.mean[0] + prediction.sd[0]]))
+        return float(self.observations.sign * low), float(high - low)
+
+    def explain(self) -> Explanation:
+        """Per path: trials, best value, share, and what the model says of its best trial; then what it says in general."""
+        table = path_table(self.observations)
+        title = f"{type(self).__name__}, {len(self.observations)} trials"
+        if self.observations.best() is None:
+            return Explanation(table, title=title)
+        with one_thread():
+            fitted = self._fit(remember=False)
+            best: dict[str, Trial] = {}
+            for trial in sorted(self.observations, key=self._loss, reverse=True):
+                best[self.space.path_label(trial.path)] = trial
+            for label, trial in best.items():
+                for column, value in self._describe(fitted, trial).items():
+                    table.loc[table["path"] == label, column] = value
+            return self._annotate(fitted, table, title)
+
+    def _loss(self, trial: Trial) -> float:
+        return self.observations.sign * trial.value if trial.value is not None else math.inf
+
+    def _describe(self, fitted: Fitted[P], trial: Trial) -> dict[str, float]:
+        """Columns for the path of a trial, its best one."""
+        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, trial.row[None]))
+        return {"model_mean": mean, "model_sd": sd}
+
+    def _annotate(self, fitted: Fitted[P], table: Any, title: str) -> Explanation:
+        """The explanation with what the model says in general."""
+        return Explanation(table, title=title)
