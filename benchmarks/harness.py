@@ -23,16 +23,17 @@ import numpy as np
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-FIELDS = ["task", "method", "seed", "evaluation", "value", "best", "extra", "seconds"]
+FIELDS = ["task", "method", "seed", "evaluation", "value", "best", "extra", "seconds", "note"]
 
 
 class Step(NamedTuple):
-    """One evaluation of a run: the metric, the best so far, anything else worth a column, seconds spent on suggesting."""
+    """One evaluation of a run: the metric, the best so far, another number and a word, seconds spent on suggesting."""
 
     value: float
     best: float
     extra: float
     seconds: float
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def write(out: Path, job: Job, steps: Sequence[Step]) -> None:
         if new:
             writer.writerow(FIELDS)
         for k, step in enumerate(steps, start=1):
-            writer.writerow([job.task, job.method, job.seed, k, *(f"{number:.10g}" for number in step)])
+            writer.writerow([job.task, job.method, job.seed, k, *(f"{number:.10g}" for number in step[:-1]), step.note])
 
 
 def read(out: Path) -> list[dict[str, str]]:

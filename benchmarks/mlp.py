@@ -10,8 +10,6 @@ most 1,000 rows to train.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import sys
 import time
 from functools import cache
@@ -24,6 +22,7 @@ from scipy.stats import rankdata
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
+from example_data import listed, load
 from mlp import error, independent_topology, shared_topology, split
 
 from raytree import RandomOptimizer, Space, TreeOptimizer
@@ -51,32 +50,6 @@ def space_of(topology: str) -> Space:
     return to_space(shared_topology() if topology == "shared" else independent_topology())
 
 
-def load(task: str) -> tuple[np.ndarray, ...]:
-    """The split data of a task: "sklearn:NAME", or the path of a gzipped CSV."""
-    if task.startswith("sklearn:"):
-        from sklearn import datasets
-
-        if task == "sklearn:breast_cancer":
-            return split(*datasets.load_breast_cancer(return_X_y=True))
-        features, labels = datasets.load_digits(return_X_y=True)
-        return split(features, (labels % 2).astype(int))
-    with gzip.open(task, "rt") as file:
-        next(file)
-        table = list(csv.reader(file))
-    columns = [list(column) for column in zip(*table, strict=True)]
-    features = np.column_stack([_numbers(column) for column in columns[:-1]])
-    return split(features, np.unique(columns[-1], return_inverse=True)[1])
-
-
-def _numbers(column: list[str]) -> np.ndarray:
-    """A column as numbers; text by its rank."""
-    try:
-        values = np.array([float(value) if value not in ("", "?") else np.nan for value in column])
-    except ValueError:
-        values = np.unique(column, return_inverse=True)[1].astype(float)
-    return np.where(np.isnan(values), np.nanmean(values), values)
-
-
 def initial(space: Space, seed: int) -> list[Any]:
     rng = np.random.default_rng([seed, 2017])
     return [space.config(space.decode(space.on_path(path, rng.random((1, space.d)))[0])) for path in space.paths()]
@@ -85,7 +58,7 @@ def initial(space: Space, seed: int) -> list[Any]:
 def work(job: Job) -> list[Step]:
     topology, make, settings = METHODS[job.method]
     space = space_of(topology)
-    data = load(job.task)
+    data = split(*load(job.task))
     points = initial(space, job.seed)
     optimizer = make(space, seed=job.seed, num_initial=len(points), **settings)
     for point in points:
@@ -136,10 +109,7 @@ def main() -> None:
     made = parser(__doc__.splitlines()[0], "mlp.csv")
     made.add_argument("--data", type=Path, help="folder of gzipped data sets with an INDEX.csv")
     arguments = made.parse_args()
-    tasks = ["sklearn:breast_cancer", "sklearn:odd_digits"]
-    if arguments.data:
-        with (arguments.data / "INDEX.csv").open(newline="") as file:
-            tasks = [str(arguments.data / row["file"]) for row in csv.DictReader(file) if row["classes"] == "2"]
+    tasks = listed(arguments.data, classes=2) if arguments.data else ["breast_cancer", "odd_digits"]
     if not arguments.table:
         seeds = arguments.seeds or (3 if arguments.full else 1)
         methods = chosen(METHODS, arguments.methods, exact=True)
