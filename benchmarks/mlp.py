@@ -25,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 from example_data import listed, load
 from mlp import error, independent_topology, shared_topology, split
 
-from raytree import RandomOptimizer, Space, TreeOptimizer
-from raytree.optimizers.dense import DenseOptimizer
+from raytree import CondKernelOptimizer, RandomOptimizer, Space, TreeOptimizer
+from raytree.optimizers.arc import ArcOptimizer
+from raytree.optimizers.conditional import FLAT
 from raytree.optimizers.tree import INDEPENDENT, PAPER, PAPER_NONLINEAR
 from raytree.searchers.tune_space import to_space
 
@@ -35,8 +36,8 @@ METHODS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "paper-tree": ("shared", TreeOptimizer, PAPER),
     "paper-nonlinear": ("shared", TreeOptimizer, PAPER_NONLINEAR),
     "independent": ("shared", TreeOptimizer, INDEPENDENT),
-    "arc": ("shared", DenseOptimizer, {"kernel": "arc"}),
-    "flat": ("shared", DenseOptimizer, {"kernel": "flat"}),
+    "arc": ("shared", ArcOptimizer, {}),
+    "flat": ("shared", CondKernelOptimizer, FLAT),
     "random": ("shared", RandomOptimizer, {}),
     "tree (independent topology)": ("independent", TreeOptimizer, {}),
     "paper-tree (independent topology)": ("independent", TreeOptimizer, PAPER),

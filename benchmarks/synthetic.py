@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
 
-from raytree import Optimizer, RandomOptimizer, TreeOptimizer
+from raytree import CondKernelOptimizer, Optimizer, RandomOptimizer, TreeOptimizer
 from raytree.objectives import Objective, mixed_leaves, narrow_leaf, tree_function, twelve
-from raytree.optimizers.dense import DenseOptimizer
+from raytree.optimizers.arc import ArcOptimizer
+from raytree.optimizers.conditional import FLAT
 from raytree.optimizers.tree import INDEPENDENT, MARGINAL, PAPER, PAPER_NONLINEAR
 
 METHODS: dict[str, tuple[Callable[..., Optimizer], dict[str, Any]]] = {
@@ -28,8 +29,8 @@ METHODS: dict[str, tuple[Callable[..., Optimizer], dict[str, Any]]] = {
     "paper-nonlinear": (TreeOptimizer, PAPER_NONLINEAR),
     "independent": (TreeOptimizer, INDEPENDENT),
     "marginal": (TreeOptimizer, MARGINAL),
-    "arc": (DenseOptimizer, {"kernel": "arc"}),
-    "flat": (DenseOptimizer, {"kernel": "flat"}),
+    "arc": (ArcOptimizer, {}),
+    "flat": (CondKernelOptimizer, FLAT),
     "random": (RandomOptimizer, {}),
 }
 TASKS: dict[str, Objective] = {

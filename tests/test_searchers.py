@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raytree.searchers import RandomSearcher, TreeSearcher
+from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SearcherConformance
 
 
@@ -13,3 +13,8 @@ class TestRandomSearcher(SearcherConformance):
 class TestTreeSearcher(SearcherConformance):
     searcher_class = TreeSearcher
     sequences = 150
+
+
+class TestCondKernelSearcher(SearcherConformance):
+    searcher_class = CondKernelSearcher
+    sequences = 100

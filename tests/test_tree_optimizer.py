@@ -8,14 +8,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from raytree import Optimizer, TreeOptimizer, state
+from raytree import CondKernelOptimizer, Optimizer, TreeOptimizer, state
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
-from raytree.models.baselines import DenseGP
+from raytree.models.arc import ArcGP
 from raytree.objectives import mixed_leaves, narrow_leaf, tree_function, twelve
-from raytree.optimizers.dense import DenseOptimizer
+from raytree.optimizers.arc import ArcOptimizer
+from raytree.optimizers.conditional import FLAT
 from raytree.optimizers.tree import INDEPENDENT, MARGINAL, PAPER, PAPER_NONLINEAR
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Float, Integer, Space
@@ -253,24 +254,21 @@ def test_every_variant_runs_and_is_restored_exactly(variant, structure):
         other.tell(mine.id, 0.3)
 
 
-@pytest.mark.parametrize("kernel", ["arc", "flat"])
-def test_the_dense_baselines_search_and_are_restored(kernel):
+@pytest.mark.parametrize(("kind", "settings"), [(ArcOptimizer, {}), (CondKernelOptimizer, FLAT)], ids=["arc", "flat"])
+def test_the_dense_baselines_search_and_are_restored(kind, settings):
     objective = tree_function("small", "balanced", "none")
-    optimizer = DenseOptimizer(objective.space, seed=0, num_initial=4, kernel=kernel)
+    optimizer = kind(objective.space, seed=0, num_initial=4, **settings)
     trace = minimise(optimizer, objective, 22)
     assert trace[-1] < trace[3]
     other = Optimizer.from_state(state.read(optimizer.save()))
     assert other.ask() == optimizer.ask()
 
 
-@pytest.mark.parametrize("kernel", ["arc", "flat"])
-def test_dense_gradients_and_the_arc_embedding(kernel):
+def test_gradients_of_the_arc_kernel_and_its_embedding():
     rng = np.random.default_rng(0)
     rows = Space(MODELS).sample(rng, 14)
-    if kernel == "flat":
-        rows = np.where(np.isnan(rows), 0.5, rows)
     categorical = np.array([isinstance(p.domain, Categorical) for p in Space(MODELS).parameters])
-    model = DenseGP(kernel, rows, rng.normal(size=14), categorical)
+    model = ArcGP(rows, rng.normal(size=14), categorical)
     theta = np.minimum(model.mean + 0.2 * rng.normal(size=len(model.mean)), model.bounds[:, 1] - 0.05)
     theta[0] = -3
     _, gradient = model.objective(theta)
@@ -278,19 +276,18 @@ def test_dense_gradients_and_the_arc_embedding(kernel):
         step = np.eye(len(theta))[k] * 1e-6
         numeric = (model.objective(theta + step)[0] - model.objective(theta - step)[0]) / 2e-6
         assert gradient[k] == pytest.approx(numeric, rel=1e-4, abs=1e-4)
-    if kernel == "arc":
-        d = rows.shape[1]
-        radius, rho = np.exp(-theta[2 : 2 + d]), np.exp(theta[2 + d :])
-        i = next(k for k in range(d) if not categorical[k] and np.isnan(rows[:, k]).any())
-        inactive = np.isnan(rows[:, i])
-        u = np.nan_to_num(rows[:, i])
-        points = np.where(
-            inactive[:, None], 0.0, radius[i] * np.column_stack([np.sin(np.pi * rho[i] * u), np.cos(np.pi * rho[i] * u)])
-        )
-        exact = ((points[:, None] - points[None]) ** 2).sum(-1)
-        only = model._difference[0] * 0.0, model._difference[1] * 0.0
-        only[0][i], only[1][i] = model._difference[0][i], model._difference[1][i]
-        np.testing.assert_allclose(model._distance(theta, only)[0], exact, atol=1e-12)
+    d = rows.shape[1]
+    radius, rho = np.exp(-theta[2 : 2 + d]), np.exp(theta[2 + d :])
+    i = next(k for k in range(d) if not categorical[k] and np.isnan(rows[:, k]).any())
+    inactive = np.isnan(rows[:, i])
+    u = np.nan_to_num(rows[:, i])
+    points = np.where(
+        inactive[:, None], 0.0, radius[i] * np.column_stack([np.sin(np.pi * rho[i] * u), np.cos(np.pi * rho[i] * u)])
+    )
+    exact = ((points[:, None] - points[None]) ** 2).sum(-1)
+    only = model._difference[0] * 0.0, model._difference[1] * 0.0
+    only[0][i], only[1][i] = model._difference[0][i], model._difference[1][i]
+    np.testing.assert_allclose(model._distance(theta, only)[0], exact, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ from raytree.scaling import scale_of
 from raytree.space import Path
 
 PAPER: dict[str, Any] = {"inference": "slice", "search": "local", "categories": "integer", "compress": False, "explore": False}
+FLAT: dict[str, Any] = {"kernel": "matern", "impute": False, "search": "gradient", "compress": False, "explore": False}
+"""A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
 INFERENCE, SEARCH = ("map", "slice"), ("gradient", "local", "random")
 EVALUATIONS = 40

@@ -1,11 +1,10 @@
-"""Dense Gaussian processes over the whole space: the baselines `arc` and `flat` of Jenatton et al. 2017, section 4.
+"""The Gaussian process with the arc kernel (Swersky et al. 2014): a baseline of Jenatton et al. 2017, section 4.
 
-- flat: blind to structure: Matern-5/2 ARD over all coordinates, inactive ones filled with random numbers that mean nothing.
-- arc (Swersky et al. 2014): an inactive coordinate sits at the centre of a circle of radius w_i, an active one on an arc of it:
-  x -> w_i (sin(pi rho_i x), cos(pi rho_i x)); then Matern-5/2 on the embedding. Between two active values that is a squared
-  distance of 2 w_i^2 (1 - cos(pi rho_i (x - x'))), between an active and an inactive one w_i^2.
+An inactive coordinate sits at the centre of a circle of radius w_i, an active one on an arc of it:
+x -> w_i (sin(pi rho_i x), cos(pi rho_i x)); then Matern-5/2 on the embedding. Between two active values that is a squared
+distance of 2 w_i^2 (1 - cos(pi rho_i (x - x'))), between an active and an inactive one w_i^2.
 
-Cost O(n^3): these are to compare with, not to use. Notation: n observations, d coordinates, theta logarithms.
+Cost O(n^3): this is to compare with, not to use. Notation: n observations, d coordinates, theta logarithms.
 """
 
 from __future__ import annotations
@@ -22,24 +21,23 @@ from raytree.models.tree_posterior import Prediction
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
-class DenseGP:
+class ArcGP:
     """A GP on rows (n, d) with NaN where inactive.
 
     Args:
-        kernel: "arc" or "flat".
-        rows: (n, d); for "flat" without NaN.
+        rows: (n, d).
         y: (n,) standardised losses.
         categorical: (d,) which coordinates have no order.
     """
 
-    def __init__(self, kernel: str, rows: Array, y: Array, categorical: np.ndarray) -> None:
-        self.kernel, self.rows, self.y, self.categorical = kernel, rows, y, categorical
+    def __init__(self, rows: Array, y: Array, categorical: np.ndarray) -> None:
+        self.rows, self.y, self.categorical = rows, y, categorical
         d = rows.shape[1]
-        scale = [(np.log(1.0), 1.0)] * d  # lengths, or inverse radii
-        angle = [(np.log(0.5), 0.5)] * d if kernel == "arc" else []
+        scale = [(np.log(1.0), 1.0)] * d  # inverse radii
+        angle = [(np.log(0.5), 0.5)] * d
         prior = np.array([(np.log(1e-6), 3.0), (1.0, 1.0), *scale, *angle])
         self.mean, self.sd = prior[:, 0], prior[:, 1]
-        top = [(np.log(1e-2), 0.0)] * len(angle)  # rho in (0, 1]
+        top = [(np.log(1e-2), 0.0)] * d  # rho in (0, 1]
         self.bounds = np.array([(np.log(1e-8), 2.0), (-8.0, 8.0), *[(np.log(0.01), np.log(100.0))] * d, *top])
         self._difference = self._differences(rows, rows)
 
@@ -56,9 +54,6 @@ class DenseGP:
         difference, alone = parts
         d = len(difference)
         weight = np.exp(-2.0 * theta[2 : 2 + d])[:, None, None]
-        if self.kernel == "flat":
-            terms = weight * difference**2
-            return terms.sum(0), -2.0 * terms
         turn = np.pi * np.exp(theta[2 + d :])[:, None, None] * difference
         chord = 2.0 * (1.0 - np.cos(turn))
         chord[self.categorical] = difference[self.categorical]

@@ -1,4 +1,4 @@
-"""The baselines `arc` and `flat` of Jenatton et al. 2017 as optimizers: to compare with, not to use."""
+"""The baseline `arc` of Jenatton et al. 2017 as an optimizer: to compare with, not to use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import maximize
 from raytree.acquisition.paths import known_paths
-from raytree.errors import SettingError
 from raytree.gp.linalg import Array, one_thread
-from raytree.models.baselines import DenseGP
+from raytree.models.arc import ArcGP
 from raytree.optimizer import Optimizer
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Path
@@ -20,41 +19,24 @@ from raytree.space import Categorical, Path
 _STEP = 1e-6
 
 
-class DenseOptimizer(Optimizer):
-    """One Gaussian process over all coordinates, EI on every path.
+class ArcOptimizer(Optimizer):
+    """One Gaussian process with the arc kernel, EI on every path. Takes the settings of every optimizer, see `Optimizer`."""
 
-    Args:
-        space: the search space.
-        kernel: "arc", or "flat" (blind to structure).
-        settings: of every optimizer, see `Optimizer`.
-    """
-
-    def __init__(self, space: Any, *, kernel: str = "flat", **settings: Any) -> None:
+    def __init__(self, space: Any, **settings: Any) -> None:
         super().__init__(space, **settings)
-        if kernel not in ("arc", "flat"):
-            raise SettingError("kernel", f"must be 'arc' or 'flat', got {kernel!r}.")
-        self._kernel = kernel
         self._theta: Array | None = None
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "kernel": self._kernel}
-
-    def _fill(self, rows: Array, noise: Array) -> Array:
-        """Rows with meaningless numbers for inactive coordinates, if the kernel is blind."""
-        return rows if self._kernel == "arc" else np.where(np.isnan(rows), noise, rows)
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             rows, losses, paths, _ = self.observations.losses()
             y = scale_of(losses, compress=False).forward(losses)
             categorical = np.array([isinstance(p.domain, Categorical) for p in self.space.parameters])
-            filler = np.random.default_rng([self.seed, 4]).random(rows.shape)  # the same for a row in every call
-            model = DenseGP(self._kernel, self._fill(rows, filler), y, categorical)
+            model = ArcGP(rows, y, categorical)
             self._theta = model.fit(self._theta, 30)
-            best, noise = float(y.min()), rng.random(self.space.d)
+            best = float(y.min())
 
             def score(path: Path, candidates: Array) -> Array:
-                prediction = model.predict(self._fill(candidates, noise))
+                prediction = model.predict(candidates)
                 return log_ei(prediction.mean, prediction.sd, best)
 
             def slope(path: Path, row: Array) -> tuple[float, Array]:
