@@ -5,7 +5,8 @@
     python benchmarks/synthetic.py --methods tree       one method
 
 All methods start from the same random point on every path. Beside the twelve functions: minima away from the centre, a leaf that
-is bad on average and best at a narrow optimum, leaves of 1 to 8 dimensions and of different scales.
+is bad on average and best at a narrow optimum, leaves of 1 to 8 dimensions and of different scales, and a deep space with
+conditions on ranges and on several parents (it starts from 16 random points).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
 
 from raytree import CondKernelOptimizer, Optimizer, RandomOptimizer, TreeOptimizer
-from raytree.objectives import Objective, mixed_leaves, narrow_leaf, tree_function, twelve
+from raytree.objectives import Objective, deep, mixed_leaves, narrow_leaf, tree_function, twelve
 from raytree.optimizers.arc import ArcOptimizer
 from raytree.optimizers.conditional import FLAT
 from raytree.optimizers.tree import INDEPENDENT, MARGINAL, PAPER, PAPER_NONLINEAR
@@ -32,20 +33,25 @@ METHODS: dict[str, tuple[Callable[..., Optimizer], dict[str, Any]]] = {
     "arc": (ArcOptimizer, {}),
     "flat": (CondKernelOptimizer, FLAT),
     "random": (RandomOptimizer, {}),
+    "cond": (CondKernelOptimizer, {}),
 }
 TASKS: dict[str, Objective] = {
     **{objective.name: objective for objective in twelve()},
     "large unbalanced, quadratic, off centre": tree_function("large", "unbalanced", "quadratic", shift=0.63),
     "narrow best leaf": narrow_leaf(),
     "leaves of 1 to 8 dimensions": mixed_leaves(),
+    "deep": deep(),
 }
 
 
 def initial(objective: Objective, seed: int) -> list[Any]:
-    """One random configuration per path, the same for every method."""
+    """One random configuration per path (16 if there are more than 32 paths), the same for every method."""
     rng = np.random.default_rng([seed, 2017])
     space = objective.space
-    rows = [space.on_path(path, rng.random((1, space.d)))[0] for path in space.paths()]
+    if space.n_paths > 32:
+        rows = list(space.sample(rng, 16))
+    else:
+        rows = [space.on_path(path, rng.random((1, space.d)))[0] for path in space.paths()]
     return [space.config(space.decode(row)) for row in rows]
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from raytree.space import Categorical, Float, Space
+import numpy as np
+
+from raytree.space import Categorical, Float, Integer, Space, when
 
 SIZES = ("small", "large")
 SHAPES = ("balanced", "unbalanced")
@@ -120,3 +122,53 @@ def mixed_leaves() -> Objective:
 
     space = Space({"model": Categorical([{"size": n, **{f"x{i}": Float(0, 1) for i in range(n)}} for n in sizes])})
     return Objective("leaves of 1 to 8 dimensions", space, value, 0.0, lambda config: config["model"]["size"] == 4)
+
+
+def deep() -> Objective:
+    """Three levels, range conditions, several parents: over thirty parameters of which few are alive at once.
+
+    Every alive number costs a multiple of its squared distance from a target, every category its distance from the best one.
+    """
+    conv = {
+        "type": "conv",
+        "width": Integer(8, 256, log=True),
+        "head": Categorical([{"h": "fc", "size": Integer(4, 63)}, {"h": "gap"}]),
+    }
+    mlp = {"type": "mlp", "width": Integer(8, 256, log=True), "act": Categorical(["relu", "tanh", "gelu"])}
+    boost = {"kind": "boost", "rounds": Integer(10, 500, log=True), "shrinkage": Float(1e-3, 1, log=True)}
+    space = Space(
+        {
+            "pipeline": Categorical([{"kind": "net", "body": Categorical([conv, mlp])}, boost]),
+            "layers": Integer(0, 4),
+            **{f"units_{k}": when("layers", ge=k, then=Integer(1, 30)) for k in range(1, 5)},
+            **{
+                f"dropout_{k}": when([("layers", {"ge": k}), (f"units_{k}", {"gt": 10})], then=Float(0, 0.5)) for k in range(1, 5)
+            },
+            "rate": Float(1e-5, 1e-1, log=True),
+            "warmup": when("rate", gt=1e-3, then=Integer(1, 100)),
+            "decay": when("rate", le=1e-2, then=Float(1e-6, 1e-2, log=True)),
+            "optimizer": Categorical(["sgd", "adam", "lamb"]),
+            "momentum": when("optimizer", eq="sgd", then=Float(0, 1)),
+            "nesterov": when([("optimizer", {"eq": "sgd"}), ("momentum", {"gt": 0.5})], then=Categorical([True, False])),
+            "beta": when("optimizer", isin=["adam", "lamb"], then=Float(0.8, 0.999)),
+            "clip": [when("optimizer", eq="lamb", then=Float(0, 10)), when("rate", ge=5e-2, then=Float(0, 10))],
+            "augment": Categorical([None, {"flip": Float(0, 1), "crop": Float(0, 1)}]),
+            "batch": Integer(16, 512, log=True),
+            "ema": when("batch", lt=64, then=Float(0.9, 0.9999)),
+            "smoothing": Float(0, 0.2),
+        }
+    )
+    rng = np.random.default_rng(2017)
+    order = rng.permutation(space.d)
+    weights = np.array([1.0, 0.3, 0.1])[order % 3]
+    targets = np.array(
+        [float(p.domain.snap(np.array([u]))[0]) for p, u in zip(space.parameters, rng.random(space.d), strict=True)]
+    )
+    categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters])
+
+    def value(config: dict) -> float:
+        distance = np.abs(space.encode(space.point(config)) - targets)
+        return float(np.nansum(np.where(categorical, 0.3 * distance, weights * distance**2)))
+
+    best = space.path_of(space.mask(targets[None])[0])
+    return Objective("deep", space, value, 0.0, lambda config: space.path(space.point(config)) == best)

@@ -405,7 +405,7 @@ VARIANTS = {
     "default": {},
     "paper": PAPER,
     "random": {"search": "random"},
-    "gradient": {"search": "gradient"},
+    "local": {"search": "local"},
     "laplace": {"kernel": "laplace"},
     "laplace-gradient": {"kernel": "laplace", "search": "gradient"},
     "mondrian": {"kernel": "mondrian"},
@@ -431,7 +431,7 @@ def test_every_variant_runs_and_is_restored_exactly(variant, structure, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("variant", ["default", "gradient", "laplace", "matern"])
+@pytest.mark.parametrize("variant", ["default", "local", "laplace", "matern"])
 def test_it_finds_the_best_branch_and_its_minimum(variant):
     optimizer = CondKernelOptimizer(MODELS, seed=1, **VARIANTS[variant])
     assert minimise(optimizer, svm_like, 40) < 0.13
@@ -459,10 +459,10 @@ def test_looking_changes_nothing_whatever_the_inference():
 
 def test_eight_suggestions_at_once_are_different_and_in_sensible_places():
     optimizer = CondKernelOptimizer(MODELS, seed=2, num_initial=10)
-    minimise(optimizer, svm_like, 25)
+    minimise(optimizer, svm_like, 14)
     asked = [optimizer.ask().config for _ in range(8)]
     assert len({str(config) for config in asked}) == 8
-    assert np.median([svm_like(config) for config in asked]) < 0.5
+    assert np.median([svm_like(config) for config in asked]) < 0.2
 
 
 def test_settings_are_checked():

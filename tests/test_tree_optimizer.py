@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -10,7 +11,7 @@ import pytest
 
 from raytree import CondKernelOptimizer, Optimizer, TreeOptimizer, state
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine
+from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine, transplanted
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
 from raytree.models.arc import ArcGP
@@ -219,6 +220,21 @@ def test_boundaries_are_reached_exactly_and_refining_never_makes_worse():
     assert config["k"] == 31
     start = Candidate(-5.0, (), best.row)
     assert refine(space, start, box_of(space, ()), lambda p, r: np.full(len(r), -9.0), lambda p, r: (-9.0, np.zeros(3))) == start
+
+
+def test_a_row_transplanted_to_another_path_keeps_what_is_alive_there():
+    rng = np.random.default_rng(0)
+    for structure in (MODELS, LAYERS):
+        space = Space(structure)
+        rows = space.sample(rng, 10)
+        for row, path in itertools.product(rows, space.paths(20)):
+            moved = transplanted(space, row, path)
+            assert space.path_of(moved) == path
+            np.testing.assert_array_equal(np.isnan(moved), ~space.active(path))
+            if path == space.path_of(row):
+                np.testing.assert_array_equal(moved, row)
+            for i in np.flatnonzero(~np.isnan(row) & space.active(path)).tolist():
+                assert moved[i] == row[i] or i in space.cells
 
 
 def test_neighbours_are_other_values_of_the_domain():

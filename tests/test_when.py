@@ -7,7 +7,7 @@ import pytest
 from ray import tune
 
 from raytree.errors import SpaceError
-from raytree.searchers import RandomSearcher, TreeSearcher
+from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
 from raytree.searchers.tune_space import to_space
 from raytree.space import Categorical, Float, Integer, Space, when
 from raytree.space.serial import dump, load
@@ -108,7 +108,7 @@ def test_a_deep_space_is_searched_by_every_searcher():
         assert ("clip" in config) == (config["optimizer"] == "lamb" or config["rate"] >= 5e-2)
         assert ("ema" in config) == (config["batch"] < 64)
         assert sum(key.startswith("units_") for key in config) == config["layers"]
-    for searcher_class in (RandomSearcher, TreeSearcher):
+    for searcher_class in (RandomSearcher, TreeSearcher, CondKernelSearcher):
         searcher = searcher_class(space=DEEP, metric="loss", mode="min", seed=0, num_initial=6)
         for k in range(10):
             config = searcher.suggest(str(k))

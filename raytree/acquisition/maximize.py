@@ -60,8 +60,8 @@ def box_of(space: Space, path: Path, fixed: frozenset[int] = frozenset()) -> Box
 def starting_rows(
     space: Space, path: Path, box: Box, units: Array, around: Array, rng: np.random.Generator, n_local: int
 ) -> Array:
-    """(m, d) rows on a path from units of the cube, and rows near each of `around` (k, d) at several distances."""
-    parts = [space.on_path(path, units)]
+    """(m, d) rows on a path from units of the cube, and each of `around` (k, d) with rows near it at several distances."""
+    parts = [space.on_path(path, units), around]
     for row in around:
         for radius in RADII:
             rows = np.repeat(row[None], n_local, axis=0)
@@ -71,6 +71,16 @@ def starting_rows(
             rows[:, box.continuous] = np.clip(moved, box.bounds[:, 0], box.bounds[:, 1])
             parts.append(rows)
     return np.concatenate(parts)
+
+
+def transplanted(space: Space, row: Array, path: Path) -> Array:
+    """(d,) a row moved to another path: what is alive on both keeps its value, what comes to life is in its middle."""
+    moved = space.on_path(path, np.full((1, space.d), 0.5))[0]
+    cell_of = space.cell_of(path)
+    for i in np.flatnonzero(~np.isnan(row) & ~np.isnan(moved)).tolist():
+        if i not in cell_of or space.cells[i].index(space.parameters[i].domain.code(float(row[i]))) == cell_of[i]:
+            moved[i] = row[i]
+    return moved
 
 
 def maximize(
@@ -84,6 +94,7 @@ def maximize(
     n_local: int = 4,
     n_refined: int = 5,
     like: Array | None = None,
+    model: Array | None = None,
 ) -> list[Candidate]:
     """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
 
@@ -98,6 +109,7 @@ def maximize(
         n_local: points per row of `around` and distance.
         n_refined: how many starts are refined, over all paths.
         like: a row (d,) whose shared parameters all candidates have.
+        model: a row (d,), such as the best so far, that is tried on every path, as far as it is alive there.
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
@@ -105,7 +117,10 @@ def maximize(
     found: list[Candidate] = []
     for path in paths:
         box = box_of(space, path, fixed)
-        rows = starting_rows(space, path, box, units, around.get(path, np.empty((0, space.d))), rng, n_local)
+        near = around.get(path, np.empty((0, space.d)))
+        if model is not None:
+            near = np.vstack([near, transplanted(space, model, path)])
+        rows = starting_rows(space, path, box, units, near, rng, n_local)
         if like is not None:
             rows[:, shared] = like[shared]
         values = score(path, rows)

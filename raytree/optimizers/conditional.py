@@ -29,7 +29,7 @@ PAPER: dict[str, Any] = {"inference": "slice", "search": "local", "categories": 
 FLAT: dict[str, Any] = {"kernel": "matern", "impute": False, "search": "gradient", "compress": False, "explore": False}
 """A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
-INFERENCE, SEARCH = ("map", "slice"), ("gradient", "local", "random")
+INFERENCE, SEARCH = ("map", "slice"), ("auto", "gradient", "local", "random")
 EVALUATIONS = 40
 """Of the likelihood in one fit."""
 BURN_IN, DRAWS = 100, 10
@@ -49,7 +49,8 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
         categories: "hamming", "onehot" or "integer", see `models.inputs`.
         inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
         search: how EI is maximised: "gradient" (Sobol points on every path, the best refined by L-BFGS-B; not for the
-            mondrian kernel), "local" (random points, then local search over neighbours) or "random".
+            mondrian kernel), "local" (random points, then local search over neighbours), "random", or "auto": by gradient for
+            smooth kernels, locally for the others.
         compress: whether losses above the median are compressed.
         explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
         settings: of every optimizer, see `Optimizer`.
@@ -63,7 +64,7 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
         impute: bool = True,
         categories: str = "hamming",
         inference: str = "map",
-        search: str = "local",
+        search: str = "auto",
         compress: bool = True,
         explore: bool = True,
         **settings: Any,
@@ -88,6 +89,11 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
 
+    @property
+    def _climbs(self) -> bool:
+        smooth = KERNELS[self._method["kernel"]].power == 2
+        return self._method["search"] == "gradient" or (self._method["search"] == "auto" and smooth)
+
     # Proposing
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
@@ -95,10 +101,7 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
             fitted = self._fit()
             posterior = self._with_pending(fitted)
             known = known_paths(self.space, fitted.visited, rng)
-            if self._method["search"] == "gradient":
-                candidates = self._maximize(fitted, posterior, known, rng)
-            else:
-                candidates = self._sampled(fitted, posterior, rng)
+            candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
             return self._guarded(candidates, known, rng) if self._method["explore"] else [c.row for c in candidates]
 
     def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:
@@ -109,7 +112,7 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
 
         rows = self.space.sample(rng, CANDIDATES)
         values = score(rows)
-        if self._method["search"] == "local":
+        if self._method["search"] != "random":
             incumbent = fitted.around[fitted.visited[0]][:1]
             starts = np.concatenate([incumbent, rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
             ends, heights = climb(self.space, starts, score)
@@ -146,7 +149,9 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
             value, gradient = _log_ei_slope(posterior, path, row)
             return value + chance.get(path, 0.0), gradient
 
-        return maximize(self.space, promising(self.space, paths, score, MOST_PATHS, rng), score, slope, fitted.around, rng)
+        best = promising(self.space, paths, score, MOST_PATHS, rng)
+        model = fitted.around[fitted.visited[0]][0]
+        return maximize(self.space, best, score, slope, fitted.around, rng, model=model)
 
     # The model
 

@@ -126,7 +126,8 @@ class TreeOptimizer(SurrogateOptimizer[TreePosterior]):
             value, gradient = log_ei_at(*posterior.gradient(path, row), fitted.best)
             return value + chance.get(path, 0.0), gradient
 
-        return maximize(self.space, paths, score, slope, fitted.around, rng, like=like)
+        model = fitted.around[fitted.visited[0]][0]
+        return maximize(self.space, paths, score, slope, fitted.around, rng, like=like, model=model)
 
     def _two_step(
         self, fitted: Fitted[TreePosterior], posterior: TreePosterior, paths: list[Path], rng: np.random.Generator
