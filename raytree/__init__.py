@@ -6,6 +6,7 @@ Nothing here imports Ray; the Ray Tune searchers are in `raytree.searchers`.
 
 from raytree.errors import RaytreeError
 from raytree.optimizer import Optimizer, Recommendation, Suggestion
+from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.conditional import CondKernelOptimizer
 from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
 from raytree.optimizers.tree import TreeOptimizer
@@ -14,6 +15,7 @@ from raytree.space import Categorical, Constant, Float, Integer, Normal, Space, 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BOSHOptimizer",
     "Categorical",
     "CondKernelOptimizer",
     "Constant",

@@ -172,3 +172,39 @@ def deep() -> Objective:
 
     best = space.path_of(space.mask(targets[None])[0])
     return Objective("deep", space, value, 0.0, lambda config: space.path(space.point(config)) == best)
+
+
+class HGPDraw:
+    """A draw from a hierarchical Gaussian process on [0, 10] (Moss et al. 2020, section 4): to be maximised.
+
+    The paper leaves the target's variance and the length-scales open; its figure suggests 0.25 and 1.
+
+    Args:
+        number: which draw.
+        deviation: variance of a realization around the target (V).
+        noise: variance of an evaluation's noise.
+    """
+
+    POINTS = 400
+
+    def __init__(self, number: int, deviation: float, noise: float = 1e-4) -> None:
+        self.number, self.deviation, self.noise = number, deviation, noise
+        self.space = Space({"x": Float(0.0, 10.0)})
+        self.grid = np.linspace(0.0, 10.0, self.POINTS)
+        r = math.sqrt(5.0) * np.abs(self.grid[:, None] - self.grid[None, :])
+        self._factor = np.linalg.cholesky((1.0 + r + r**2 / 3.0) * np.exp(-r) + 1e-10 * np.eye(self.POINTS))
+        self.target = 0.5 * self._factor @ np.random.default_rng([number, 0]).normal(size=self.POINTS)
+        self._realizations: dict[int, np.ndarray] = {}
+
+    def __call__(self, config: dict, seed: int) -> float:
+        """The value on a realization, with noise that the realization and the place decide."""
+        if seed not in self._realizations:
+            drawn = np.random.default_rng([self.number, 1, seed]).normal(size=self.POINTS)
+            self._realizations[seed] = self.target + math.sqrt(self.deviation) * self._factor @ drawn
+        x = float(config["x"])
+        noise = np.random.default_rng([self.number, 2, seed, int(x * 1e9)]).normal()
+        return float(np.interp(x, self.grid, self._realizations[seed]) + math.sqrt(self.noise) * noise)
+
+    def regret(self, config: dict) -> float:
+        """How far the target is from its maximum at a configuration."""
+        return float(self.target.max() - np.interp(float(config["x"]), self.grid, self.target))

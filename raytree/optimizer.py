@@ -94,11 +94,20 @@ class Optimizer:
         self._given = 0
         self._design = Design(self.space, self.num_initial, self.seed)
 
+    @property
+    def given_space(self) -> Space:
+        """The space as it was given; a method may search a larger one."""
+        return self.space
+
+    def point(self, config: Any) -> Point:
+        """The codes of a configuration; raises `ConfigurationError` with the place where it leaves the space."""
+        return self.space.point(config)
+
     # The loop
 
     def request(self, config: Any) -> None:
         """Ask for a configuration before anything else; requests are served in order, and exactly as given."""
-        self._requested.append(self.space.point(config))
+        self._requested.append(self.point(config))
 
     def ask(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration to evaluate, or None if a finite space is used up.
@@ -119,7 +128,7 @@ class Optimizer:
         if self.observations.n_used >= self.space.size:
             return None
         rng = np.random.default_rng([self.seed, 2, self._asks])
-        for row in chain(self._preferred(rng), self.space.sample(rng, _RANDOM_TRIES)):
+        for row in chain(self._preferred(rng), self._at_random(rng, _RANDOM_TRIES)):
             point = self.space.decode(row)
             if not self.observations.used(point):
                 return point
@@ -128,19 +137,27 @@ class Optimizer:
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
         if len(self.observations) < self.num_initial or self.observations.best() is None:
-            return [self._design.row(len(self.observations))]
+            return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
         except Exception:
             logger.exception("raytree: %s failed to propose; a random point takes its place", type(self).__name__)
             return []
 
+    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
+        """(n, d) rows for when nothing better is known."""
+        return self.space.sample(rng, n)
+
+    def _initial(self, k: int) -> Array:
+        """(d,) the k-th row of the initial design."""
+        return self._design.row(k)
+
     def _leftover(self, rng: np.random.Generator) -> Point | None:
         """A point that was not tried, when chance no longer finds one."""
         if self.space.size <= _LISTABLE:
             left = [point for point in self.space.points() if not self.observations.used(point)]
             return left[int(rng.integers(len(left)))] if left else None
-        return self.space.decode(self.space.sample(rng, 1)[0])
+        return self.space.decode(self._at_random(rng, 1)[0])
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows in order of preference; the first that was not tried is taken. The method itself."""
@@ -179,7 +196,7 @@ class Optimizer:
 
     def adopt(self, trial_id: str, config: Any) -> Trial:
         """A running trial that was not asked for here, such as one started again under a new id."""
-        return self.observations.add(trial_id, self.space.point(config))
+        return self.observations.add(trial_id, self.point(config))
 
     @property
     def pending(self) -> list[Trial]:
@@ -213,11 +230,11 @@ class Optimizer:
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on as if nothing had happened, as plain JSON values."""
-        structure = dump(self.space.structure)
+        structure = dump(self.given_space.structure)
         return {
             "kind": type(self).__name__,
             "space": structure if storable(structure) else None,
-            "fingerprint": fingerprint(self.space),
+            "fingerprint": fingerprint(self.given_space),
             "settings": self.settings(),
             "asks": self._asks,
             "given": self._given,

@@ -38,10 +38,13 @@ class Scale(NamedTuple):
         return self.unit * (self.centre + self.spread * z)
 
 
-def scale_of(losses: Array, compress: bool = True) -> Scale:
-    """The scale of finite losses (n,)."""
+def scale_of(losses: Array, compress: bool = True, robust: bool = True) -> Scale:
+    """The scale of finite losses (n,): median and interquartile range, or if not robust mean and standard deviation."""
     unit = float(np.max(np.abs(losses), initial=0.0)) or 1.0
     scaled = losses / unit
+    if not robust and len(scaled):
+        spread = float(np.std(scaled))
+        return Scale(unit, float(np.mean(scaled)), spread if spread > 1e-12 else 1.0, compress)
     centre = float(np.median(scaled)) if len(scaled) else 0.0
     quartiles = np.quantile(scaled, [0.25, 0.75]) if len(scaled) else np.zeros(2)
     spread = float(quartiles[1] - quartiles[0]) / _NORMAL_IQR

@@ -1,7 +1,8 @@
 """The Ray Tune face of raytree: pass one of these as `search_alg`. The only code here that imports Ray."""
 
+from raytree.searchers.bosh import BOSHSearcher
 from raytree.searchers.conditional import CondKernelSearcher
 from raytree.searchers.random import RandomSearcher
 from raytree.searchers.tree import TreeSearcher
 
-__all__ = ["CondKernelSearcher", "RandomSearcher", "TreeSearcher"]
+__all__ = ["BOSHSearcher", "CondKernelSearcher", "RandomSearcher", "TreeSearcher"]

@@ -110,11 +110,11 @@ class RaytreeSearcher(Searcher):
 
     def _check(self) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
-        self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
+        optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
         if self._space is not None:
             for k, point in enumerate(self._points):
                 try:
-                    self._space.point(point)
+                    optimizer.point(point)
                 except ConfigurationError as error:
                     raise type(error)(f"points_to_evaluate[{k}]: {error.where}", error.problem, error.remedy) from None
 
@@ -379,7 +379,7 @@ class RaytreeSearcher(Searcher):
         self._max_concurrent = payload.get("max_concurrent")
         self._own_space = bool(payload.get("own_space"))
         if optimizer is not None:
-            self._optimizer, self._space, self._budget = optimizer, optimizer.space, optimizer.budget
+            self._optimizer, self._space, self._budget = optimizer, optimizer.given_space, optimizer.budget
 
     # Talk
 

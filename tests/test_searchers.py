@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
+from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SearcherConformance
 
 
@@ -18,3 +18,8 @@ class TestTreeSearcher(SearcherConformance):
 class TestCondKernelSearcher(SearcherConformance):
     searcher_class = CondKernelSearcher
     sequences = 100
+
+
+class TestBOSHSearcher(SearcherConformance):
+    searcher_class = BOSHSearcher
+    sequences = 60

@@ -153,7 +153,11 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
             k = min(valid, key=lambda k: float(means[k]))
             mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, trials[k].row[None]))
-        return Recommendation(self.space.config(trials[k].point), mean, sd, trials[k].id)
+        return Recommendation(self._recommended(trials[k]), mean, sd, trials[k].id)
+
+    def _recommended(self, trial: Trial) -> Any:
+        """The configuration of a trial, to use."""
+        return self.space.config(trial.point)
 
     def _in_units(self, fitted: Fitted[P], prediction: Prediction) -> tuple[float, float]:
         """Mean and sd of one prediction, in the user's sign and units."""

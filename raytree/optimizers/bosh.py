@@ -1,0 +1,378 @@
+"""Bayesian optimization by sampling hierarchically (Moss et al. 2020): which configuration, on which realization.
+
+A stochastic objective with a seed is many functions, one per seed, scattered around the one that matters. The hierarchical
+model of `models.hierarchical` tells them apart; max-value entropy (`acquisition.entropy`) says how much an evaluation of some
+configuration on some seed would tell about the best value of the target, and a fresh seed is always one of the choices. Running
+trials are members of a batch, eq. (2): what an evaluation would tell is reduced by what they will have told already.
+
+The seed is a parameter of the search like any other here, `space` with it and `given_space` without, so that configurations,
+duplicates, states and histories know it; only the model and the maximiser look at it in a way of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, direct
+
+from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gibbon, gumbel_maxima
+from raytree.acquisition.maximize import Candidate, box_of, maximize
+from raytree.acquisition.paths import known_paths, promising
+from raytree.design import MAX_INITIAL
+from raytree.errors import SettingError, SpaceError
+from raytree.explain import Explanation
+from raytree.gp.linalg import Array, one_thread
+from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
+from raytree.models.inputs import Inputs
+from raytree.observations import Trial
+from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.scaling import scale_of
+from raytree.space import Categorical, Integer, Path, Point, Space
+
+logger = logging.getLogger("raytree")
+
+EVALUATIONS = 40
+"""Of the likelihood in one fit, from each of three starts."""
+PLACES, MAXIMA = 1000, 10
+"""Where the target is sampled to find its maxima, and how many samples."""
+STEP = 1e-5
+"""Of the finite differences by which the acquisition is climbed."""
+MOST_SEEDS = 3
+"""Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
+DIRECT_EVALUATIONS = 400
+LARGEST_SEED = 2**31 - 2
+SUSPICIOUS, ENOUGH = 0.25, 30
+"""A seed that explains less than this share of the noise, after so many trials, seems to be ignored."""
+
+
+class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
+    """Optimizes the mean of a stochastic objective over seeds, and decides which seed to evaluate next.
+
+    Args:
+        space: the search space, without the seed.
+        seed_key: where the seed stands in a configuration.
+        realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer if left out.
+        max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": of n
+            trials, about sqrt(2 n). One step ahead a fresh seed nearly always tells most; many steps ahead seeds that were
+            evaluated in several places tell more (measured in benchmarks/README.md).
+        initial_realizations: over how many seeds the initial design is spread.
+        acquisition: "gibbon" (closed form) or "mumbo" (quadrature).
+        maxima: how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
+        diversity: weight of the batch term of eq. (2): 1, or "1/B^2" (Moss et al. 2021, appendix D: for batches much larger
+            than ten; B counts the running trials and the one asked for).
+        maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
+            decisions only).
+        settings: of every optimizer, see `Optimizer`; `num_initial` is d + 5 by default.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        seed_key: str = "seed",
+        realizations: Sequence[Any] | None = None,
+        max_realizations: int | str = "auto",
+        initial_realizations: int = 2,
+        acquisition: str = "gibbon",
+        maxima: str = "exact",
+        diversity: float | str = 1.0,
+        maximizer: str = "gradient",
+        **settings: Any,
+    ) -> None:
+        self._plain = space if isinstance(space, Space) else Space(space)
+        self._check_method(acquisition, maxima, diversity, maximizer)
+        for name, count in (("max_realizations", max_realizations), ("initial_realizations", initial_realizations)):
+            if not (type(count) is int and count > 0) and not (name.startswith("max") and count in ("auto", "all")):
+                raise SettingError(name, f"must be a positive integer, got {count!r}.")
+        if settings.get("num_initial") is None:
+            settings["num_initial"] = _default_length(self._plain, settings.get("budget"))
+        super().__init__(_with_seed(self._plain, seed_key, realizations), **settings)
+        self._method: dict[str, Any] = {
+            "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
+            "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
+            "maxima": maxima, "diversity": diversity, "maximizer": maximizer,
+        }  # fmt: skip
+        self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
+        self._seeds = _domain(realizations)
+        self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
+        self._theta: Array | None = None
+        self._fitted_to = 0
+        self._warned = False
+
+    def _check_method(self, acquisition: str, maxima: str, diversity: float | str, maximizer: str) -> None:
+        known = (
+            ("acquisition", acquisition, tuple(ACQUISITIONS)), ("maxima", maxima, ("exact", "gumbel")),
+            ("maximizer", maximizer, ("gradient", "direct")),
+        )  # fmt: skip
+        for name, value, allowed in known:
+            if value not in allowed:
+                raise SettingError(name, f"must be one of {', '.join(allowed)}, got {value!r}.")
+        number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and diversity >= 0
+        if diversity != "1/B^2" and not number:
+            raise SettingError("diversity", f"must be a weight of at least 0 or '1/B^2', got {diversity!r}.")
+        if maximizer == "direct":
+            box = box_of(self._plain, ()) if self._plain.n_paths == 1 and self._plain.d else None
+            if box is None or box.discrete:
+                raise SettingError("maximizer", "DIRECT needs real parameters and no decisions.", "Use 'gradient'.")
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self._method}
+
+    @property
+    def given_space(self) -> Space:
+        return self._plain
+
+    # Realizations
+
+    def point(self, config: Any) -> Point:
+        """The codes of a configuration; without a seed it is on the first realization of the pool."""
+        key = self._method["seed_key"]
+        if isinstance(config, dict) and key not in config:
+            config = {**config, key: self._seeds.render(self._pool()[0])}
+        return self.space.point(config)
+
+    def _pool(self) -> list[int]:
+        """The codes of the realizations in use, in order of appearance, and then fresh ones up to the initial number."""
+        pool = list(dict.fromkeys(map(self._code, self.observations)))
+        while len(pool) < self._method["initial_realizations"]:
+            fresh = self._fresh(pool)
+            if fresh is None:
+                break
+            pool.append(fresh)
+        return pool
+
+    def _code(self, trial: Trial) -> int:
+        """The code of a trial's realization."""
+        return int(trial.point[self._d] or 0) if self.space.d > self._d else 0
+
+    def _fresh(self, pool: Sequence[int]) -> int | None:
+        """The code of a realization that was not used yet; None if there is no other."""
+        if len(pool) >= min(self._seeds.size, self._most()):
+            return None
+        used = set(pool)
+        if isinstance(self._seeds, Categorical):
+            return next(int(code) for code in self._seeds.codes() if code not in used)
+        rng = np.random.default_rng([self.seed, 6, len(pool)])
+        while True:
+            code = int(rng.integers(LARGEST_SEED + 1))
+            if code not in used:
+                return code
+
+    def _most(self) -> float:
+        """How many realizations there may be now."""
+        most = self._method["max_realizations"]
+        if most == "auto":
+            return max(self._method["initial_realizations"], math.ceil(math.sqrt(2 * (1 + len(self.observations)))))
+        return math.inf if most == "all" else most
+
+    def _on(self, row: Array, code: int) -> Array:
+        """A row of the plain space on a realization."""
+        return np.append(row, self._seeds.unit(code)) if self.space.d > self._d else row
+
+    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
+        pool = self._pool()
+        return np.array([self._on(row, pool[int(rng.integers(len(pool)))]) for row in self._plain.sample(rng, n)])
+
+    def _initial(self, k: int) -> Array:
+        pool = self._pool()[: self._method["initial_realizations"]]
+        return self._on(super()._initial(k)[: self._d], pool[k % len(pool)])
+
+    # Proposing
+
+    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+        with one_thread():
+            fitted = self._fit()
+            self._suspect(fitted.posterior)
+            running = self._with_pending(fitted)
+            maxima = self._sample_maxima(fitted, rng)
+            pool = self._pool()
+            fresh = self._fresh(pool)
+            codes = pool if fresh is None else [*pool, fresh]
+
+            def scores(path: Path, rows: Array) -> Array:
+                """(m, p) of all realizations."""
+                return self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(codes))))
+
+            found = self._best(fitted, lambda path, rows: scores(path, rows).max(axis=1), rng)
+            chosen = []
+            for candidate in found:
+                values = scores(candidate.path, candidate.row[None])[0]
+                chosen += [(float(values[k]), self._on(candidate.row, codes[k])) for k in np.argsort(-values).tolist()[:2]]
+            first = chosen[0]
+            return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
+
+    def _scores(
+        self,
+        known: HierarchicalPosterior,
+        running: HierarchicalPosterior,
+        maxima: Array,
+        path: Path,
+        rows: Array,
+        seeds: list[int],
+    ) -> Array:
+        """(m, p) eq. (2) for one more member of the batch, at rows (m, d) on realizations numbered as in the pool."""
+        joint = known.joint(path, rows, seeds)
+        rho = joint.correlation()
+        gamma = (maxima[None, :] + joint.mean[:, None]) / joint.sd[:, None]  # the target is a loss: its gain is -mean
+        value = gibbon(rho[:, :, None], gamma[:, None, :]).mean(axis=-1)
+        batch = self._batch_term(running, joint.variance, path, rows, seeds) if running is not known else 0.0
+        if self._method["acquisition"] != "gibbon":
+            bound = value + batch
+            value = np.full_like(bound, -np.inf)
+            at = np.argsort(-bound, axis=1)[:, :MOST_SEEDS]
+            line = np.arange(len(rows))[:, None]
+            function = ACQUISITIONS[self._method["acquisition"]]
+            value[line, at] = function(rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1)
+        return np.asarray(value + batch)
+
+    def _batch_term(self, running: HierarchicalPosterior, variance: Array, path: Path, rows: Array, seeds: list[int]) -> Array:
+        """(m, p) half the log of how much running trials shrink the variance of an evaluation: log |C| of eq. (2), greedily."""
+        weight = self._method["diversity"]
+        if weight == "1/B^2":
+            weight = 1.0 / (1 + len(running.X) - len(running.model.X)) ** 2
+        return np.asarray(0.5 * weight * np.log(running.joint(path, rows, seeds).variance / variance))
+
+    def _best(self, fitted: Fitted[HierarchicalPosterior], score: Any, rng: np.random.Generator) -> list[Candidate]:
+        """Rows of the plain space, best first."""
+        if self._method["maximizer"] == "direct":
+            return self._by_direct(score, rng)
+
+        def slope(path: Path, row: Array) -> tuple[float, Array]:
+            places = box_of(self._plain, path).continuous
+            steps = np.zeros((len(places), len(row)))
+            steps[np.arange(len(places)), places] = STEP
+            values = score(path, np.vstack([row, row + steps, row - steps]))
+            gradient = np.zeros(len(row))
+            gradient[places] = (values[1 : 1 + len(places)] - values[1 + len(places) :]) / (2.0 * STEP)
+            return float(values[0]), gradient
+
+        paths = promising(self._plain, known_paths(self._plain, fitted.visited, rng), score, MOST_PATHS, rng)
+        model = fitted.around[fitted.visited[0]][0]
+        return maximize(self._plain, paths, score, slope, fitted.around, rng, model=model)
+
+    def _by_direct(self, score: Any, rng: np.random.Generator) -> list[Candidate]:
+        """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""
+        box = box_of(self._plain, ())
+        path = self._plain.paths()[0]
+        found = direct(lambda x: -float(score(path, x[None])[0]), Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000)
+        rows = np.vstack([found.x, self._plain.sample(rng, 16)])
+        return [Candidate(float(value), path, row) for row, value in zip(rows, score(path, rows), strict=True)]
+
+    def _sample_maxima(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> Array:
+        """(k,) samples of the target's best gain: not less than what is already expected somewhere."""
+        rows = [self._plain.sample(rng, PLACES), *(trial.row[None, : self._d] for trial in self.observations)]
+        places = np.unique(np.nan_to_num(np.concatenate(rows), nan=-1.0), axis=0)
+        places = np.where(places < 0, np.nan, places)
+        mean, covariance = fitted.posterior.joint_target(places, self._plain.paths_of(places))
+        if self._method["maxima"] == "exact":
+            drawn = exact_maxima(-mean, covariance, MAXIMA, rng)
+        else:
+            drawn = gumbel_maxima(-mean, np.sqrt(np.maximum(np.diag(covariance), 1e-12)), MAXIMA, rng)
+        return np.maximum(drawn, -fitted.best + 1e-6)
+
+    # The model
+
+    def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
+        rows, losses, paths, trials = self.observations.losses()
+        rows = rows[:, : self._d]
+        scale = scale_of(losses, compress=False, robust=False)
+        y = scale.forward(losses)
+        model = HierarchicalGP(self._plain, self._inputs, rows, y, paths, self._numbers(trials))
+        due = len(y) >= next_fit(self._fitted_to) or self._theta is None
+        theta = model.fit(self._theta, EVALUATIONS) if due else self._theta
+        assert theta is not None
+        if due and remember:
+            self._theta, self._fitted_to = theta, len(y)
+        posterior = model.posterior(theta)
+        return fitted_to(posterior, scale, rows, posterior.observed_means(), paths)
+
+    def _numbers(self, trials: Sequence[Trial]) -> list[int]:
+        """The realizations of trials, by their place in the pool."""
+        number = {code: k for k, code in enumerate(self._pool())}
+        return [number[self._code(trial)] for trial in trials]
+
+    def _with_pending(self, fitted: Fitted[HierarchicalPosterior]) -> HierarchicalPosterior:
+        unknown = self.pending
+        rows = np.array([trial.row[: self._d] for trial in unknown])
+        return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))
+
+    def _suspect(self, posterior: HierarchicalPosterior) -> None:
+        """Says once that the seed seems to have no effect, or none that it should have."""
+        if self._warned or len(posterior.model.y) < ENOUGH or len(np.unique(posterior.seeds)) < 2:
+            return
+        between, noise = posterior.deviation + posterior.offset, posterior.noise
+        key = self._method["seed_key"]
+        if noise > 1e-3 and between < SUSPICIOUS * noise:
+            self._warned = True
+            logger.warning(
+                "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "
+                "Seed everything random with it (data split, simulator, environment, numpy, the framework).", key,
+            )  # fmt: skip
+        elif between + noise < 1e-4 * posterior.target:
+            self._warned = True
+            logger.warning(
+                "raytree: the objective seems not to depend on config[%r]; if it is deterministic, TreeSearcher is quicker.",
+                key,
+            )
+
+    def _recommended(self, trial: Trial) -> Any:
+        config = self.space.config(trial.point)
+        return {key: value for key, value in config.items() if key != self._method["seed_key"]}
+
+    def _describe(self, fitted: Fitted[HierarchicalPosterior], trial: Trial) -> dict[str, float]:
+        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, trial.row[None, : self._d]))
+        return {"target_mean": mean, "target_sd": sd}
+
+    def _annotate(self, fitted: Fitted[HierarchicalPosterior], table: Any, title: str) -> Explanation:
+        p = fitted.posterior
+        total = p.target + p.deviation + p.offset + p.noise
+        shares = ", ".join(
+            f"{name} {100 * value / total:.0f}%"
+            for name, value in (
+                ("target", p.target),
+                ("seed x configuration", p.deviation),
+                ("seed", p.offset),
+                ("noise", p.noise),
+            )
+        )
+        return Explanation(table, title=title, notes=f"{len(self._pool())} realizations; prior variance: {shares}")
+
+    # State
+
+    def _method_state(self) -> dict[str, Any]:
+        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+
+    def _restore_method(self, state: dict[str, Any]) -> None:
+        theta = state["theta"]
+        if theta is not None:
+            theta = np.array(theta, dtype=float)
+            if theta.shape != (4 + self._inputs.n_lengths,) or not np.all(np.isfinite(theta)):
+                raise ValueError("bad hyperparameters")
+        self._theta, self._fitted_to = theta, int(state["fitted_to"])
+
+
+def _with_seed(space: Space, seed_key: str, realizations: Sequence[Any] | None) -> Space:
+    """The space with the seed as its last parameter."""
+    if not isinstance(seed_key, str):
+        raise SettingError("seed_key", f"must be a string, got {seed_key!r}.")
+    if not isinstance(space.structure, dict):
+        raise SpaceError("space", f"must be a dict, so that {seed_key!r} has a place in it.", "Wrap it in a dict.")
+    if seed_key in space.structure:
+        raise SpaceError(seed_key, "is where the searcher puts the seed.", "Leave it out, or give another seed_key.")
+    if realizations is not None and not (len(realizations) and all(type(value) in (int, str) for value in realizations)):
+        raise SettingError("realizations", f"must be integers or strings, at least one, got {realizations!r}.")
+    return Space({**space.structure, seed_key: _domain(realizations)})
+
+
+def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:
+    return Integer(0, LARGEST_SEED) if realizations is None else Categorical(list(realizations))
+
+
+def _default_length(space: Space, budget: int | None) -> int:
+    """d + 5, and at least one per path; at most a third of a known budget and at most 32."""
+    wanted = min(max(space.n_paths, space.dimension + 5), MAX_INITIAL)
+    return wanted if budget is None else max(1, min(wanted, budget // 3))

@@ -1,0 +1,410 @@
+"""Seed by seed: the hierarchical model, max-value entropy, batches, realizations, the optimizer (Moss et al. 2020)."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.linalg import helmert
+
+from raytree import BOSHOptimizer, Optimizer, Space, state
+from raytree.acquisition.entropy import exact_maxima, gibbon, gumbel_maxima, hazard, mes, mumbo
+from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
+from raytree.models.hierarchical import FRESH, HierarchicalGP
+from raytree.models.inputs import Inputs
+from raytree.objectives import HGPDraw
+from raytree.space import Categorical, Float, Integer
+from tests.spaces import LAYERS, MODELS
+
+FLAT = Space({"x": Float(0, 1), "y": Float(0, 1)})
+
+
+def model_of(space, rng, n=20, seeds=4):
+    rows = space.sample(rng, n)
+    model = HierarchicalGP(
+        space, Inputs(space, "hamming", True, 2, 0), rows, rng.normal(size=n), space.paths_of(rows), rng.integers(seeds, size=n)
+    )
+    theta = model._mean + 0.3 * rng.normal(size=len(model._mean))
+    theta[0] = np.log(0.02)
+    return model, theta, rows
+
+
+def slow(model, theta, a, b):
+    """Covariances of (kind, row, seed) triples, one by one; a kind is "g" or "f"."""
+    target, deviation, offset = np.exp(theta[1:4])
+    out = np.zeros((len(a), len(b)))
+    for (i, (kind_a, x, s)), (j, (kind_b, z, t)) in itertools.product(enumerate(a), enumerate(b)):
+        u, v = model.inputs(np.array([x, z]))
+        scale = np.exp(theta[4:])[np.array(model.inputs.length)]
+        r = math.sqrt(5 * np.sum(((u - v) / scale) ** 2))
+        correlation = (1 + r + r * r / 3) * math.exp(-r) if model.space.path_of(x) == model.space.path_of(z) else 0.0
+        out[i, j] = target * correlation
+        if kind_a == kind_b == "f" and s == t:
+            out[i, j] += deviation * correlation + offset
+    return out
+
+
+# The model
+
+
+@pytest.mark.parametrize("structure", [{"x": Float(0, 1), "y": Float(0, 1)}, MODELS, LAYERS], ids=["flat", "models", "layers"])
+def test_posterior_of_target_and_realizations_equals_the_dense_gaussian_process(structure):
+    space, rng = Space(structure), np.random.default_rng(0)
+    model, theta, rows = model_of(space, rng)
+    data = [("f", row, s) for row, s in zip(rows, model.seeds, strict=True)]
+    K = slow(model, theta, data, data) + np.exp(theta[0]) * np.eye(len(rows))
+    posterior = model.posterior(theta)
+    for row in space.sample(rng, 4):
+        seeds = [0, 2, FRESH]
+        asked = [("g", row, None), *(("f", row, s) for s in seeds)]
+        cross = slow(model, theta, asked, data)
+        mean = cross @ np.linalg.solve(K, model.y)
+        covariance = slow(model, theta, asked, asked) - cross @ np.linalg.solve(K, cross.T)
+        joint = posterior.joint(space.path_of(row), row[None], seeds)
+        assert joint.mean[0] == pytest.approx(mean[0], abs=1e-8)
+        assert joint.sd[0] ** 2 == pytest.approx(covariance[0, 0], abs=1e-8)
+        np.testing.assert_allclose(joint.variance[0], np.diag(covariance)[1:] + np.exp(theta[0]), atol=1e-8)
+        np.testing.assert_allclose(joint.covariance[0], covariance[0, 1:], atol=1e-8)
+        assert posterior.predict(space.path_of(row), row[None]).mean[0] == pytest.approx(mean[0], abs=1e-8)
+    targets = [("g", row, None) for row in rows]
+    np.testing.assert_allclose(
+        posterior.observed_means(), slow(model, theta, targets, data) @ np.linalg.solve(K, model.y), atol=1e-8
+    )
+    places = space.sample(rng, 6)
+    asked = [("g", row, None) for row in places]
+    cross = slow(model, theta, asked, data)
+    mean, covariance = posterior.joint_target(places, space.paths_of(places))
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, model.y), atol=1e-8)
+    np.testing.assert_allclose(covariance, slow(model, theta, asked, asked) - cross @ np.linalg.solve(K, cross.T), atol=1e-8)
+
+
+def test_a_fully_crossed_design_decouples_by_the_helmert_transform():
+    rng = np.random.default_rng(1)
+    m, s = 7, 4
+    places = rng.random((m, 2))
+    rows, seeds = np.repeat(places, s, axis=0), np.tile(np.arange(s), m)
+    y = rng.normal(size=m * s)
+    model = HierarchicalGP(FLAT, Inputs(FLAT, "hamming", True, 2, 0), rows, y, [()] * len(rows), seeds)
+    theta = model._mean.copy()
+    theta[0] = np.log(0.03)
+    noise, target, deviation, offset = np.exp(theta[:4])
+    R = model.correlation(theta, places, places, np.ones((m, m), bool))
+    rotated = y.reshape(m, s) @ helmert(s, full=True).T
+    expected = 0.0
+    for k in range(s):
+        K = (s * target * (k == 0) + deviation) * R + offset + noise * np.eye(m)
+        expected -= stats.multivariate_normal(np.zeros(m), K).logpdf(rotated[:, k])
+    value, _ = model.negative_log_posterior(theta)
+    penalty = 0.5 * np.sum(((theta - model._mean) / model._sd) ** 2)
+    assert value - penalty == pytest.approx(expected, abs=1e-8)
+
+
+def test_gradient_of_the_likelihood():
+    for structure in (MODELS, {"x": Float(0, 1), "k": Integer(1, 9)}):
+        model, theta, _ = model_of(Space(structure), np.random.default_rng(2))
+        _, gradient = model.negative_log_posterior(theta)
+        for k in range(len(theta)):
+            step = 1e-5 * np.eye(len(theta))[k]
+            numeric = (model.negative_log_posterior(theta + step)[0] - model.negative_log_posterior(theta - step)[0]) / 2e-5
+            assert gradient[k] == pytest.approx(numeric, rel=1e-4, abs=1e-5)
+
+
+def test_running_trials_shrink_variances_as_if_observed_and_move_no_mean():
+    rng = np.random.default_rng(3)
+    model, theta, rows = model_of(FLAT, rng)
+    extra, seeds = FLAT.sample(rng, 3), [1, 9, 9]  # realization 9 is new
+    posterior = model.posterior(theta)
+    grown = posterior.condition(extra, [()] * 3, seeds)
+    again = HierarchicalGP(
+        FLAT, model.inputs, np.vstack([rows, extra]), np.zeros(23), [()] * 23, np.concatenate([model.seeds, seeds])
+    ).posterior(theta)
+    test = FLAT.sample(rng, 5)
+    before, after, oracle = (p.joint((), test, [1, 9, FRESH]) for p in (posterior, grown, again))
+    np.testing.assert_allclose(after.mean, before.mean, atol=1e-10)
+    np.testing.assert_allclose(after.variance, oracle.variance, atol=1e-8)
+    np.testing.assert_allclose(after.covariance, oracle.covariance, atol=1e-8)
+    np.testing.assert_allclose(after.sd, oracle.sd, atol=1e-8)
+
+
+def test_variances_of_target_deviation_offset_and_noise_are_told_apart():
+    rng = np.random.default_rng(4)
+    space = Space({"x": Float(0, 1)})
+    x = rng.random(120)
+    seeds = rng.integers(8, size=120)
+    offsets = 0.7 * rng.normal(size=8)
+    y = np.sin(9 * x) + offsets[seeds] + 0.01 * rng.normal(size=120)
+    y = (y - y.mean()) / y.std()
+    model = HierarchicalGP(space, Inputs(space, "hamming", True, 2, 0), x[:, None], y, [()] * 120, seeds)
+    noise, target, deviation, offset = np.exp(model.fit(None, 100)[:4])
+    assert offset > 10 * deviation
+    assert offset > 100 * noise
+    assert target > offset / 10
+
+
+# Entropy
+
+
+def test_mumbo_against_monte_carlo_mutual_information():
+    rng = np.random.default_rng(5)
+    for rho, gamma in ((0.3, 0.5), (0.8, -1.0), (0.8, 1.5), (0.95, 0.0)):
+        g = rng.normal(size=4_000_000)
+        y = rho * g + math.sqrt(1 - rho**2) * rng.normal(size=len(g))
+        counts, edges = np.histogram(y[g < gamma], 400)
+        share = counts[counts > 0] / counts.sum()
+        entropy = -np.sum(share * np.log(share / (edges[1] - edges[0])))
+        assert mumbo(np.array(rho), np.array(gamma)) == pytest.approx(0.5 * math.log(2 * math.pi * math.e) - entropy, abs=0.01)
+
+
+def test_mumbo_against_fine_quadrature_up_to_almost_perfect_correlation():
+    for rho, gamma in itertools.product((0.0, 0.2, 0.7, 0.95, 0.999), (-6.0, -2.0, 0.0, 1.0, 4.0, 7.0)):
+        spread = math.sqrt(1 - rho**2)
+        t = np.linspace(-20, 20, 2_000_001)
+        log_w = stats.norm.logcdf((gamma - rho * t) / spread) - stats.norm.logcdf(gamma)
+        density = np.exp(stats.norm.logpdf(t) + log_w)
+        exact = 0.5 * rho**2 * gamma * float(hazard(np.array(gamma))) + np.sum(density * np.where(density > 0, log_w, 0)) * (
+            t[1] - t[0]
+        )
+        assert mumbo(np.array(rho), np.array(gamma)) == pytest.approx(exact, abs=2e-4 if rho > 0.95 else 1e-6)
+
+
+def test_gibbon_is_a_bound_and_both_have_their_limits():
+    rho, gamma = np.meshgrid(np.linspace(0, 1 - 1e-12, 60), np.linspace(-5, 7, 60))
+    lower, upper = gibbon(rho, gamma), mumbo(rho, gamma)
+    assert np.all(lower <= upper + 2e-4)
+    assert np.all(lower >= 0.72 * upper - 1e-6)
+    small = np.full(20, 1e-3)
+    across = np.linspace(-4, 4, 20)
+    np.testing.assert_allclose(gibbon(small, across), mumbo(small, across), rtol=1e-3, atol=1e-12)
+    np.testing.assert_allclose(mumbo(np.ones(20), across), mes(across))
+    np.testing.assert_allclose(mumbo(np.full(20, 1 - 1e-7), across), mes(across), atol=2e-3)
+    assert np.all(np.diff(upper, axis=1) > -1e-4)  # more correlation, more information
+    np.testing.assert_allclose(mumbo(-rho, gamma), upper)
+
+
+def test_numbers_that_break_naive_formulas():
+    assert gibbon(np.array(1.0), np.array(10.0)) == pytest.approx(0.5 * 10 * stats.norm.pdf(10), rel=0.02)  # log1p, not log
+    assert 0 < gibbon(np.array(0.5), np.array(30.0)) < 1e-100
+    for gamma in (-40.0, -8.0, 8.0, 40.0):
+        for rho in (0.0, 0.5, 1.0 - 1e-15, 1.0):
+            for function in (gibbon, mumbo):
+                value = function(np.array(rho), np.array(gamma))
+                assert np.isfinite(value)
+                assert value >= 0
+    assert hazard(np.array(-40.0)) == pytest.approx(40.025, rel=1e-3)
+    assert gibbon(np.array(1.0), np.array(-20.0)) > gibbon(np.array(1.0), np.array(-5.0))  # not clamped
+
+
+def test_sampled_maxima():
+    rng = np.random.default_rng(6)
+    x = np.linspace(0, 1, 40)
+    covariance = np.exp(-((x[:, None] - x[None]) ** 2) / 0.02)
+    mean = np.sin(6 * x)
+    brute = rng.multivariate_normal(mean, covariance, 20000).max(axis=1)
+    exact = exact_maxima(mean, covariance, 20000, rng)
+    assert stats.ks_2samp(brute, exact).pvalue > 1e-3
+    independent = (mean[:, None] + rng.normal(size=(40, 20000))).max(axis=0)
+    gumbel = gumbel_maxima(mean, np.ones(40), 20000, rng)
+    np.testing.assert_allclose(np.quantile(gumbel, [0.25, 0.5, 0.75]), np.quantile(independent, [0.25, 0.5, 0.75]), atol=0.05)
+    assert np.isfinite(gumbel_maxima(np.zeros(3), np.full(3, 1e-10), 5, rng)).all()
+    assert np.isfinite(exact_maxima(np.zeros(3), np.zeros((3, 3)), 5, rng)).all()
+
+
+# The optimizer
+
+
+def noisy(config, spread=0.3):
+    """A bowl whose place and height depend on the seed a little."""
+    rng = np.random.default_rng(config["seed"])
+    shift, height = spread * 0.2 * rng.normal(), spread * rng.normal()
+    return (config["x"] - 0.4 - shift) ** 2 + height
+
+
+def run(optimizer, function, n, batch=1):
+    while len(optimizer.observations) < n:
+        for suggestion in [optimizer.ask() for _ in range(batch)]:
+            optimizer.tell(suggestion.id, function(suggestion.config))
+    return optimizer
+
+
+def test_the_greedy_step_is_the_difference_of_the_joint_determinant():
+    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=0), noisy, 12)
+    fitted = optimizer._fit()
+    for _ in range(3):
+        optimizer.ask()
+    running = optimizer._with_pending(fitted)
+    posterior, theta = fitted.posterior, fitted.posterior.theta
+    pending = optimizer.pending
+    row = np.array([0.77])
+    batch = [("f", t.row[:1], s) for t, s in zip(pending, optimizer._numbers(pending), strict=True)]
+    data = [("f", r, s) for r, s in zip(posterior.model.X, posterior.seeds, strict=True)]
+    K = slow(posterior.model, theta, data, data) + posterior.noise * np.eye(len(data))
+
+    def log_det(members):
+        cross = slow(posterior.model, theta, members, data)
+        C = (
+            slow(posterior.model, theta, members, members)
+            - cross @ np.linalg.solve(K, cross.T)
+            + posterior.noise * np.eye(len(members))
+        )
+        d = np.sqrt(np.diag(C))
+        return np.linalg.slogdet(C / np.outer(d, d))[1]
+
+    for seed in (0, 1):
+        before = posterior.joint((), row[None], [seed]).variance
+        term = optimizer._batch_term(running, before, (), row[None], [seed])[0, 0]
+        assert term == pytest.approx(0.5 * (log_det([*batch, ("f", row, seed)]) - log_det(batch)), abs=1e-6)
+
+
+def test_it_finds_the_best_of_the_target_where_the_best_trial_was_lucky():
+    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=1), noisy, 40)
+    recommended = optimizer.recommend()
+    assert recommended.config["x"] == pytest.approx(0.4, abs=0.08)
+    assert "seed" not in recommended.config
+    lucky = optimizer.observations.best()
+    assert lucky.value < recommended.value - 0.05  # the luck of a seed
+    text = str(optimizer.explain())
+    assert "realizations" in text
+    assert "target_mean" in text
+
+
+@pytest.mark.parametrize("structure", [MODELS, LAYERS], ids=["models", "layers"])
+def test_conditional_spaces(structure):
+    optimizer = BOSHOptimizer(structure, seed=0, num_initial=8)
+    run(optimizer, lambda config: len(str({k: v for k, v in config.items() if k != "seed"})) + 0.1 * (config["seed"] % 7), 16, 2)
+    assert len({str(trial.point) for trial in optimizer.observations}) == 16
+    assert optimizer.recommend() is not None
+
+
+def test_the_pool_grows_slowly_and_stays_within_its_limits():
+    pools = {}
+    for most in ("auto", "all", 3):
+        optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=2, max_realizations=most), noisy, 30)
+        pools[most] = len({trial.point[1] for trial in optimizer.observations})
+    assert 2 < pools["auto"] <= 8
+    assert pools["all"] >= pools["auto"]
+    assert pools[3] == 3
+    seeds = [trial.point[1] for trial in optimizer.observations]
+    assert len(set(seeds[:6])) == 2  # d + 5 over two seeds
+    assert all(isinstance(seed, int) and 0 <= seed < 2**31 for seed in seeds)
+
+
+def test_a_finite_pool_of_realizations():
+    optimizer = BOSHOptimizer({"k": Integer(1, 4)}, seed=0, seed_key="fold", realizations=[0, 1, 2], num_initial=3)
+    seen = []
+    while (suggestion := optimizer.ask()) is not None:
+        seen.append((suggestion.config["k"], suggestion.config["fold"]))
+        optimizer.tell(suggestion.id, suggestion.config["k"] + 0.1 * suggestion.config["fold"])
+    assert sorted(seen) == sorted(itertools.product(range(1, 5), range(3)))  # every pair once, then the end
+    assert optimizer.recommend().config == {"k": 1}
+    alone = run(BOSHOptimizer({"x": Float(0, 1)}, seed=0, realizations=[7]), noisy, 10)
+    assert {alone.space.config(trial.point)["seed"] for trial in alone.observations} == {7}
+
+
+def test_points_without_a_seed_are_on_the_first_realization():
+    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=3)
+    optimizer.request({"x": 0.5})
+    optimizer.request({"x": 0.5, "seed": 12})
+    first, second, third = (optimizer.ask().config for _ in range(3))
+    assert second == {"x": 0.5, "seed": 12}
+    optimizer.give({"x": 0.1}, 0.3)
+    assert optimizer.space.config(list(optimizer.observations)[-1].point)["seed"] == first["seed"]
+    assert third["seed"] != second["seed"] or third["seed"] == 12
+    with pytest.raises(ConfigurationError):
+        optimizer.request({"x": 0.5, "seed": -1})
+
+
+@pytest.mark.parametrize("batch", [5, 8])
+def test_suggestions_asked_at_once_differ(batch):
+    optimizer = run(BOSHOptimizer({"x": Float(0, 1), "y": Float(0, 1)}, seed=0), lambda c: noisy(c) + c["y"] ** 2, 14)
+    asked = [optimizer.ask().config for _ in range(batch)]
+    pairs = {(round(c["x"], 2), round(c["y"], 2), c["seed"]) for c in asked}
+    assert len(pairs) == batch
+
+
+def test_a_run_that_locked_in_goes_on_to_the_optimum():
+    """Gumbel maxima, a small batch weight and an unlimited pool can replicate one place for ever; the defaults do not."""
+    regrets = []
+    for number in range(3):
+        draw = HGPDraw(number, 0.05)
+        optimizer = BOSHOptimizer(draw.space, seed=number, mode="max")
+        run(optimizer, lambda config, draw=draw: draw(config, config["seed"]), 40, batch=5)
+        regrets.append(draw.regret(optimizer.recommend().config))
+        places = np.array([trial.row[0] for trial in optimizer.observations])
+        assert np.histogram(places, 5, (0, 1))[0].max() < 34  # not all in one fifth of the box
+    assert max(regrets) < 0.1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"acquisition": "mumbo"},
+        {"maxima": "gumbel"},
+        {"diversity": "1/B^2"},
+        {"maximizer": "direct"},
+        {"realizations": ["a", "b", "c"], "seed_key": "fold"},
+        {"max_realizations": "all", "initial_realizations": 3},
+    ],
+    ids=str,
+)
+def test_every_setting_runs_and_is_restored_exactly(settings, caplog):
+    optimizer = BOSHOptimizer({"x": Float(0, 1), "y": Float(0, 1)}, seed=0, **settings)
+    run(optimizer, lambda config: (config["x"] - 0.3) ** 2 + 0.01 * len(str(config)), 9)
+    optimizer.ask()
+    other = Optimizer.from_state(state.read(optimizer.save()))
+    assert other.save() == optimizer.save()
+    for _ in range(2):
+        mine, theirs = optimizer.ask(), other.ask()
+        assert mine == theirs
+        optimizer.tell(mine.id, 0.3)
+        other.tell(mine.id, 0.3)
+    assert not [record for record in caplog.records if record.levelno > logging.WARNING]
+    with pytest.raises(StateError):
+        Optimizer.from_state(state.read(optimizer.save()), Space({"z": Float(0, 1)}))
+
+
+def test_a_trainable_that_ignores_the_seed_is_found_out_once(caplog):
+    rng = np.random.default_rng(0)
+    run(BOSHOptimizer({"x": Float(0, 1)}, seed=0), lambda config: config["x"] ** 2 + 0.5 * rng.normal(), 60)
+    assert sum("ignore config['seed']" in record.message for record in caplog.records) == 1
+    caplog.clear()
+    run(BOSHOptimizer({"x": Float(0, 1)}, seed=0), lambda config: math.sin(5 * config["x"]), 32)
+    assert sum("not to depend on config['seed']" in record.message for record in caplog.records) == 1
+    caplog.clear()
+    run(BOSHOptimizer({"x": Float(0, 1)}, seed=0), noisy, 30)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("structure", "settings"),
+    [
+        ({"seed": Float(0, 1)}, {}),
+        ([Float(0, 1)], {}),
+        ({"x": Float(0, 1)}, {"seed_key": 3}),
+        ({"x": Float(0, 1)}, {"realizations": []}),
+        ({"x": Float(0, 1)}, {"realizations": [1.5]}),
+        ({"x": Float(0, 1)}, {"max_realizations": 0}),
+        ({"x": Float(0, 1)}, {"initial_realizations": "auto"}),
+        ({"x": Float(0, 1)}, {"acquisition": "ei"}),
+        ({"x": Float(0, 1)}, {"maxima": "grid"}),
+        ({"x": Float(0, 1)}, {"diversity": -1}),
+        ({"x": Float(0, 1)}, {"maximizer": "cma"}),
+        ({"x": Float(0, 1), "c": Categorical("ab")}, {"maximizer": "direct"}),
+    ],
+)
+def test_mistakes_are_refused(structure, settings):
+    with pytest.raises((SettingError, SpaceError)):
+        BOSHOptimizer(structure, **settings)
+
+
+def test_draws_of_a_hierarchical_process_are_what_they_are_called():
+    draw = HGPDraw(0, 0.05)
+    assert draw({"x": 3.0}, 5) == HGPDraw(0, 0.05)({"x": 3.0}, 5) != draw({"x": 3.0}, 6)
+    assert min(draw.regret({"x": x}) for x in draw.grid) == 0
+    values = np.array([[draw({"x": x}, seed) for x in (1.0, 6.0)] for seed in range(400)])
+    np.testing.assert_allclose(values.var(axis=0), 0.05, rtol=0.3)
+    np.testing.assert_allclose(values.mean(axis=0), np.interp([1.0, 6.0], draw.grid, draw.target), atol=0.05)
