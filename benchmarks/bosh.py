@@ -1,0 +1,218 @@
+"""Stochastic objectives seed by seed: regret of the recommended configuration (Moss et al. 2020, section 4, Figures 3 to 6).
+
+    python benchmarks/bosh.py                        draws of hierarchical processes and warehouses
+    python benchmarks/bosh.py --tasks lander         LunarLander; needs gymnasium[box2d]
+    python benchmarks/bosh.py --data FILE --tasks svm    splits of the sentence-polarity zip
+
+A task is an objective with a batch size B. BOSH asks for B trials at a time; a strategy of K = B seeds evaluates one
+configuration on all of them, always the same (`fixed`) or new ones at every step (`redrawn`); `batch` methods ask for B
+configurations on one fixed seed. A step is a batch; every method has the same number of single evaluations. "best" is the
+regret of what the method recommends (for the lander, how much the mean return on seeds 0 to 99 is below 300; for warehouses
+and texts, the distance from a value that nothing reached), "extra" the number of seeds it has used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+from raytree import BOSHOptimizer, Optimizer, Space, TreeOptimizer
+from raytree.objectives import HGPDraw
+from raytree.searchers.tune_space import to_space
+
+TEXTS = "RAYTREE_BENCH_TEXTS"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """To be maximised: a value by configuration and seed, and what a recommendation is worth."""
+
+    space: Space
+    value: Callable[[dict, int], float]
+    regret: Callable[[dict], float]
+
+
+def hgp(deviation: float) -> Callable[[int], Objective]:
+    def make(repetition: int) -> Objective:
+        draw = HGPDraw(repetition, deviation)
+        return Objective(draw.space, draw, draw.regret)
+
+    return make
+
+
+def lander(repetition: int) -> Objective:
+    from lunar_lander import average, episode, space
+
+    return Objective(to_space(space()), lambda config, seed: episode(config, 1000 + seed), lambda config: 300.0 - average(config))
+
+
+def warehouses(repetition: int) -> Objective:
+    from warehouses import average, day, space
+
+    return Objective(to_space(space()), day, lambda config: 0.40 - average(config))
+
+
+def svm(repetition: int) -> Objective:
+    from svm_text import error, space, true_error
+
+    problem = _problem(os.environ.get(TEXTS))
+    return Objective(
+        to_space(space()), lambda config, seed: -error(config, seed, problem), lambda config: true_error(config, problem) - 0.31
+    )
+
+
+@cache
+def _problem(data: str | None) -> Any:
+    from svm_text import load
+
+    return load(data)
+
+
+TASKS: dict[str, tuple[Callable[[int], Objective], int, int]] = {
+    **{f"hgp V={v} B={b}": (hgp(v), b, 50 if b < 5 else 100) for v in (0.05, 0.01) for b in (1, 2, 5)},
+    **{f"warehouses B={b}": (warehouses, b, 50 if b == 1 else 105) for b in (1, 5)},
+    **{f"lander B={b}": (lander, b, 150) for b in (1, 5, 10)},
+    **{f"svm B={b}": (svm, b, 90) for b in (1, 5, 10)},
+}
+"""Objective, batch size, evaluations."""
+
+
+class Bosh:
+    """B trials at a time, each on the seed it was given."""
+
+    def __init__(self, objective: Objective, batch: int, seed: int, **settings: Any) -> None:
+        self._optimizer = BOSHOptimizer(objective.space, seed=seed, mode="max", **settings)
+        self._objective, self._batch = objective, batch
+        self.seeds: set[int] = set()
+
+    def step(self) -> int:
+        asked = [self._optimizer.ask() for _ in range(self._batch)]
+        for suggestion in asked:
+            seed = int(suggestion.config["seed"])
+            self.seeds.add(seed)
+            self._optimizer.tell(suggestion.id, self._objective.value(suggestion.config, seed % 1_000_003))
+        return self._batch
+
+    def recommend(self) -> dict:
+        return self._optimizer.recommend().config
+
+
+class Strategy:
+    """Every configuration on K seeds, the same ones or new ones each time; their mean is what an optimizer sees."""
+
+    def __init__(
+        self, objective: Objective, k: int, seed: int, make: Callable[..., Optimizer], redrawn: bool, batch: int = 1
+    ) -> None:
+        self._optimizer = make(objective.space, seed=seed, mode="max")
+        self._objective, self._redrawn, self._batch = objective, redrawn, batch
+        self._rng = np.random.default_rng([seed, 8])
+        self._strategy = self._rng.integers(1_000_003, size=k)
+        self.seeds: set[int] = set()
+
+    def step(self) -> int:
+        asked = [self._optimizer.ask() for _ in range(self._batch)]
+        for suggestion in asked:
+            if self._redrawn:
+                self._strategy = self._rng.integers(1_000_003, size=len(self._strategy))
+            self.seeds |= set(self._strategy.tolist())
+            values = [self._objective.value(suggestion.config, int(seed)) for seed in self._strategy]
+            self._optimizer.tell(suggestion.id, float(np.mean(values)))
+        return len(self._strategy) * self._batch
+
+    def recommend(self) -> dict:
+        return {key: value for key, value in self._optimizer.recommend().config.items() if key != "seed"}
+
+
+def ei(space: Space, **settings: Any) -> Optimizer:
+    """Expected improvement with a plain Gaussian process."""
+    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, compress=False, **settings)
+
+
+def mes(space: Space, **settings: Any) -> Optimizer:
+    """Max-value entropy on one realization: with a single seed nothing tells target and realization apart."""
+    return BOSHOptimizer(space, num_initial=space.d + 3, realizations=[0], **settings)
+
+
+METHODS: dict[str, Callable[[Objective, int, int], Any]] = {
+    "bosh": lambda o, b, s: Bosh(o, b, s),
+    "bosh-mumbo": lambda o, b, s: Bosh(o, b, s, acquisition="mumbo"),
+    "bosh-all": lambda o, b, s: Bosh(o, b, s, max_realizations="all"),
+    "bosh-paper": lambda o, b, s: Bosh(o, b, s, max_realizations="all", acquisition="mumbo", maxima="gumbel", maximizer="direct"),
+    "fixed-ei": lambda o, b, s: Strategy(o, b, s, ei, redrawn=False),
+    "fixed-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=False),
+    "redrawn-ei": lambda o, b, s: Strategy(o, b, s, ei, redrawn=True),
+    "redrawn-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=True),
+    "batch-ei": lambda o, b, s: Strategy(o, 1, s, ei, redrawn=False, batch=b),
+    "batch-mes": lambda o, b, s: Strategy(o, 1, s, mes, redrawn=False, batch=b),
+    "repeater-5": lambda o, b, s: Strategy(o, 5, s, ei, redrawn=False),
+}
+
+
+def work(job: Job) -> list[Step]:
+    """One run: a row per evaluation; the recommendation is looked at about 12 times."""
+    make, batch, budget = TASKS[job.task]
+    objective = make(job.seed)
+    method = METHODS[job.method](objective, batch, job.seed)
+    steps: list[Step] = []
+    regret, shown = np.nan, 0
+    while len(steps) < budget:
+        began = time.process_time()
+        done = method.step()
+        seconds = time.process_time() - began
+        if len(steps) + done >= min(budget, shown + budget // 12) or not steps:
+            regret, shown = objective.regret(method.recommend()), len(steps) + done
+        steps += [Step(np.nan, regret, float(len(method.seeds)), seconds / done)] * done
+    return steps[:budget]
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Mean with its standard error, and median, of the regret at the end; seeds used."""
+    found, seeds = curves(rows), curves(rows, "extra")
+    lines = []
+    for (task, method), curve in found.items():
+        last, middle = curve[:, -1], curve[:, curve.shape[1] // 2]
+        error = last.std() / np.sqrt(len(last))
+        lines.append(
+            [
+                task, method, len(curve), curve.shape[1], f"{middle.mean():.4g}", f"{last.mean():.4g} ± {error:.2g}",
+                f"{np.median(last):.4g}", f"{seeds[task, method][:, -1].mean():.1f}",
+            ]
+        )  # fmt: skip
+    order = {name: k for k, name in enumerate(TASKS)}
+    lines.sort(key=lambda line: (order[line[0]], list(METHODS).index(line[1])))
+    return markdown(["task", "method", "runs", "evaluations", "mean half-way", "mean", "median", "seeds"], lines)
+
+
+def main() -> None:
+    made = parser(__doc__.splitlines()[0], "bosh.csv")
+    made.add_argument("--data", help="the sentence-polarity zip, for the svm tasks (digits without it)")
+    arguments = made.parse_args()
+    if not arguments.table:
+        jobs = []
+        for task in chosen(TASKS, arguments.tasks or "hgp,warehouses", exact=False):
+            seeds = arguments.seeds or (100 if arguments.full or task.startswith("hgp") else 10)
+            numbers = range(arguments.first_seed, arguments.first_seed + seeds)
+            skipped = {"batch-ei", "batch-mes"} if TASKS[task][1] == 1 else {"repeater-5"}
+            methods = [m for m in chosen(METHODS, arguments.methods, exact=True) if m not in skipped]
+            jobs += [Job(task, method, seed) for method in methods for seed in numbers]
+        if arguments.data:
+            os.environ[TEXTS] = arguments.data  # for the worker processes
+        run(jobs, work, arguments.out, arguments.workers)
+    rows = read(arguments.out)
+    print(table(rows))
+    plot(curves(rows), arguments.out, "Stochastic objectives", "regret")
+
+
+if __name__ == "__main__":
+    main()
