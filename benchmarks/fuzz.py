@@ -49,6 +49,7 @@ def sequences(name: str, block: int) -> int:
                 searcher_class,
                 rng,
                 length,
+                ("seed",) if name == "BOSHSearcher" else (),
             )
         except Exception as error:
             raise RuntimeError(f"{name}, sequence {seed}: {type(error).__name__}: {error}") from error

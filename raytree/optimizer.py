@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,6 +30,7 @@ from raytree.errors import SettingError, StateError
 from raytree.explain import Explanation, path_table
 from raytree.observations import Observations, Status, Trial
 from raytree.space import Point, Space
+from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
 from raytree.space.serial import dump, fingerprint, load, storable
 
@@ -102,6 +103,10 @@ class Optimizer:
     def point(self, config: Any) -> Point:
         """The codes of a configuration; raises `ConfigurationError` with the place where it leaves the space."""
         return self.space.point(config)
+
+    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
+        """A configuration of an earlier version of the space as one of this, see `space.migrate`."""
+        return migrate(self.space, config, defaults, drop)
 
     # The loop
 

@@ -25,7 +25,6 @@ from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers.history import read_history
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
-from raytree.space.migrate import migrate
 from raytree.space.serial import fingerprint
 from raytree.space.when import contains_when
 
@@ -297,7 +296,7 @@ class RaytreeSearcher(Searcher):
         assert name is not None
         found = []
         for past in read_history(trials_or_analysis):
-            config = migrate(optimizer.space, past.config, defaults, drop)
+            config = optimizer.migrated(past.config, defaults, drop)
             found.append((config, self._measure(past.results, name), self._time(past.results), past.failed))
         if found and all(value is _MISSING for _, value, _, failed in found if not failed):
             self._warn("history", "none of the trials reported the metric %r", name)

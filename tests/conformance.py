@@ -55,6 +55,8 @@ class SearcherConformance:
     searcher_class: ClassVar[type]
     settings: ClassVar[dict[str, Any]] = {}
     sequences: ClassVar[int] = 300
+    added: ClassVar[tuple[str, ...]] = ()
+    """Keys of a configuration that the searcher adds to those of the space."""
 
     def make(self, **settings: Any) -> Any:
         """A searcher that knows everything, as after `Tuner(param_space=SPACE, ...)`."""
@@ -62,6 +64,11 @@ class SearcherConformance:
         searcher = self.searcher_class(**{"seed": 0, **self.settings, **settings})
         assert searcher.set_search_properties("loss", "min", space or SPACE, num_samples=30, stop=None, time_budget_s=None)
         return searcher
+
+    def bare(self, config: dict) -> dict:
+        """A configuration without what the searcher adds."""
+        assert all(key in config for key in self.added)
+        return {key: value for key, value in config.items() if key not in self.added}
 
     def blank(self) -> Any:
         return self.searcher_class()
@@ -87,11 +94,11 @@ class SearcherConformance:
     def test_space_metric_and_mode_come_from_tune(self):
         searcher = self.make()
         assert (searcher.metric, searcher.mode) == ("loss", "min")
-        assert searcher._space.contains(searcher.suggest("a"))
+        assert searcher._space.contains(self.bare(searcher.suggest("a")))
 
     def test_it_works_without_a_param_space(self):
         searcher = self.searcher_class(space=SPACE, metric="loss", mode="max", **self.settings)
-        assert searcher._space.contains(searcher.suggest("a"))
+        assert searcher._space.contains(self.bare(searcher.suggest("a")))
 
     def test_own_space_and_tunes_constants_go_together_but_two_spaces_do_not(self):
         searcher = self.searcher_class(space=SPACE, **self.settings)
@@ -147,7 +154,7 @@ class SearcherConformance:
     def test_points_to_evaluate_come_first_nested_and_exact(self):
         points = [POINT, {**POINT, "model": {"kind": "svm", "C": 0.1 + 0.2, "kernel": {"name": "lin"}}}]
         searcher = self.make(points_to_evaluate=points)
-        assert [searcher.suggest(str(k)) for k in range(2)] == points
+        assert [self.bare(searcher.suggest(str(k))) for k in range(2)] == points
 
     def test_a_bad_point_is_refused_with_its_place(self):
         with pytest.raises(ConfigurationError, match=r"points_to_evaluate\[0\]: model.n"):
@@ -156,7 +163,7 @@ class SearcherConformance:
     def test_evaluated_rewards_are_observations_and_are_not_run_again(self):
         second = {**POINT, "model": {"kind": "gnb"}}
         searcher = self.make(points_to_evaluate=[POINT, second], evaluated_rewards=[0.25])
-        assert searcher.suggest("a") == second
+        assert self.bare(searcher.suggest("a")) == second
         assert searcher.observations()["value"].tolist()[0] == 0.25
         assert searcher.recommend().config == POINT
 
@@ -335,7 +342,7 @@ class SearcherConformance:
         for policy in ("ignore", "penalize"):
             searcher = self.make(on_error=policy, num_initial=2)
             for k in range(8):
-                assert searcher._space.contains(searcher.suggest(str(k)))
+                assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
                 searcher.on_trial_complete(trial_id=str(k), result=None, error=True)
             assert searcher.recommend() is None
 
@@ -353,9 +360,9 @@ class SearcherConformance:
     def test_values_of_any_scale(self, values):
         searcher = self.make(num_initial=3)
         for k, value in enumerate(values):
-            assert searcher._space.contains(searcher.suggest(str(k)))
+            assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
             searcher.on_trial_complete(trial_id=str(k), result={"loss": value, "training_iteration": 1}, error=False)
-        assert searcher._space.contains(searcher.suggest("next"))
+        assert searcher._space.contains(self.bare(searcher.suggest("next")))
 
     def test_a_finite_space_ends_the_search(self):
         searcher = self.make(space={"a": tune.choice([1, 2]), "b": tune.choice([{"x": tune.randint(0, 2)}, None])}, num_initial=2)
@@ -387,7 +394,7 @@ class SearcherConformance:
             config = searcher.suggest(str(k))
             if config == Searcher.FINISHED:
                 break
-            assert searcher._space.contains(config)
+            assert searcher._space.contains(self.bare(config))
             searcher.on_trial_complete(trial_id=str(k), result={"loss": math.sin(k)}, error=False)
 
     # Wrappers
@@ -531,7 +538,7 @@ print(json.dumps(configs))
         recommendation = searcher.recommend()
         values = searcher.observations()["value"]
         assert searcher._space.contains(recommendation.config)
-        assert recommendation.config in configs
+        assert recommendation.config in [self.bare(config) for config in configs]
         assert values.min() - 1.0 <= recommendation.value <= values.max() + 1.0
         explanation = searcher.explain()
         assert explanation.table["trials"].sum() == 12
@@ -562,4 +569,5 @@ print(json.dumps(configs))
                 self.blank,
                 rng,
                 events=int(rng.integers(5, 30)),
+                added=self.added,
             )

@@ -36,12 +36,17 @@ def restored(text: str, make: Callable[[], Any]) -> Any:
         return searcher
 
 
-def play(make: Callable[[], Any], blank: Callable[[], Any], rng: np.random.Generator, events: int) -> Any:
+def play(
+    make: Callable[[], Any], blank: Callable[[], Any], rng: np.random.Generator, events: int, added: tuple[str, ...] = ()
+) -> Any:
     """Plays a random sequence of events on `make()`; raises AssertionError where something that must hold does not.
 
     Args:
         make: a searcher that knows its space, metric ("loss") and mode.
         blank: a searcher of the same class that knows nothing.
+        rng: of the events.
+        events: how many.
+        added: keys of a configuration that the searcher adds to those of the space.
     """
     searcher = make()
     space = searcher._space
@@ -62,7 +67,7 @@ def play(make: Callable[[], Any], blank: Callable[[], Any], rng: np.random.Gener
             if config == Searcher.FINISHED:
                 assert math.isfinite(space.size)
                 continue
-            assert space.contains(config), config
+            assert space.contains({key: v for key, v in config.items() if key not in added}), config
             ids.append(trial_id)
         elif event == "foreign":
             row = space.sample(rng, 1)[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ray import tune
+from ray.tune.search.searcher import Searcher
+
 from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SearcherConformance
 
@@ -23,3 +26,14 @@ class TestCondKernelSearcher(SearcherConformance):
 class TestBOSHSearcher(SearcherConformance):
     searcher_class = BOSHSearcher
     sequences = 60
+    added = ("seed",)
+
+    def test_a_finite_space_ends_the_search(self):
+        space = {"a": tune.choice([1, 2]), "b": tune.choice([{"x": tune.randint(0, 2)}, None])}
+        searcher = self.make(space=space, num_initial=2, realizations=[0, 1])
+        configs = []
+        while (config := searcher.suggest(f"t{len(configs)}")) != Searcher.FINISHED:
+            configs.append(str(config))
+            searcher.on_trial_complete(trial_id=f"t{len(configs) - 1}", result={"loss": 0.1 * len(configs)}, error=False)
+            assert len(configs) <= 12
+        assert len(set(configs)) == 12  # six configurations on two realizations

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from raytree.observations import Trial
 from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Integer, Path, Point, Space
+from raytree.space.migrate import migrate
 
 logger = logging.getLogger("raytree")
 
@@ -45,8 +46,9 @@ MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
 DIRECT_EVALUATIONS = 400
 LARGEST_SEED = 2**31 - 2
-SUSPICIOUS, ENOUGH = 0.25, 30
-"""A seed that explains less than this share of the noise, after so many trials, seems to be ignored."""
+SUSPICIOUS, NO_EFFECT, ENOUGH = 0.25, 1e-3, 30
+"""After so many trials: a seed that explains less than this share of the noise seems to be ignored; seed and noise together
+with less than this share of the target's variance seem to have no effect."""
 
 
 class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
@@ -134,6 +136,13 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         if isinstance(config, dict) and key not in config:
             config = {**config, key: self._seeds.render(self._pool()[0])}
         return self.space.point(config)
+
+    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
+        key = self._method["seed_key"]
+        if not isinstance(config, dict) or key not in config:
+            return migrate(self._plain, config, defaults, drop)
+        plain = {name: value for name, value in config.items() if name != key}
+        return {**migrate(self._plain, plain, defaults, drop), key: config[key]}
 
     def _pool(self) -> list[int]:
         """The codes of the realizations in use, in order of appearance, and then fresh ones up to the initial number."""
@@ -312,7 +321,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
                 "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "
                 "Seed everything random with it (data split, simulator, environment, numpy, the framework).", key,
             )  # fmt: skip
-        elif between + noise < 1e-4 * posterior.target:
+        elif between + noise < NO_EFFECT * posterior.target:
             self._warned = True
             logger.warning(
                 "raytree: the objective seems not to depend on config[%r]; if it is deterministic, TreeSearcher is quicker.",
