@@ -35,7 +35,7 @@ check: .venv/ready-dev
 
 .venv/ready-dev: pyproject.toml .venv/ready
 	@echo "installing the tools for tests and checks ..."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,configspace]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,configspace,examples]"
 	@touch $@
 
 clean:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import logging
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -408,3 +410,44 @@ def test_draws_of_a_hierarchical_process_are_what_they_are_called():
     values = np.array([[draw({"x": x}, seed) for x in (1.0, 6.0)] for seed in range(400)])
     np.testing.assert_allclose(values.var(axis=0), 0.05, rtol=0.3)
     np.testing.assert_allclose(values.mean(axis=0), np.interp([1.0, 6.0], draw.grid, draw.target), atol=0.05)
+
+
+# The examples' environments
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "examples"))
+    return importlib.import_module
+
+
+def test_landings_are_decided_by_gains_and_seed_alone(examples):
+    lander = examples("lunar_lander")
+    gymnasium = pytest.importorskip("gymnasium", reason="pip install raytree[examples]")
+    from gymnasium.envs.box2d.lunar_lander import heuristic
+
+    first = [lander.episode(lander.HAND_TUNED, seed) for seed in (0, 1, 2)]
+    environment = gymnasium.make("LunarLander-v3")
+    assert [lander.episode(lander.HAND_TUNED, seed, environment) for seed in (2, 1, 0)] == first[::-1]
+    assert len(set(first)) == 3
+    rng = np.random.default_rng(0)
+    for _ in range(300):  # the hand-tuned gains are gymnasium's own controller
+        observation = np.append(rng.normal(0, 0.5, 6), rng.integers(0, 2, 2)).astype(np.float32)
+        assert lander.action(lander.HAND_TUNED, observation) == heuristic(environment, observation)
+
+
+def test_a_day_of_orders_is_decided_by_places_and_seed_alone(examples):
+    warehouses = examples("warehouses")
+    good, bad = {"x1": 0.58, "y1": 0.54, "x2": 0.67, "y2": 0.76}, {"x1": 0.0, "y1": 0.0, "x2": 0.0, "y2": 1.0}
+    assert warehouses.day(good, 3) == warehouses.day(good, 3) != warehouses.day(good, 4)
+    assert warehouses.average(good, range(20)) == pytest.approx(0.38, abs=0.06)
+    assert warehouses.average(bad, range(10)) < 0.2
+
+
+def test_splits_of_a_pool_are_decided_by_the_seed(examples):
+    svm_text = examples("svm_text")
+    problem = svm_text.load(None)
+    config = {"C": 10.0, "gamma": 1.0}
+    assert svm_text.error(config, 3, problem) == svm_text.error(config, 3, problem)
+    assert len({svm_text.error(config, seed, problem) for seed in range(8)}) > 1
+    assert svm_text.true_error(config, problem) < 0.1

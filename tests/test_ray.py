@@ -9,7 +9,7 @@ from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search import ConcurrencyLimiter
 
-from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
+from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SPACE, loss
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -184,3 +184,23 @@ def test_the_searcher_of_a_finished_experiment_comes_back(tmp_path):
     fit(searcher, samples=5, tmp_path=tmp_path)
     other = TreeSearcher.from_experiment(tmp_path / "run")
     assert other.recommend() == searcher.recommend()
+
+
+def test_every_finished_trial_carries_its_seed(tmp_path):
+    def noisy(config):
+        tune.report({"loss": (config["x"] - 0.3) ** 2 + 0.1 * (config["seed"] % 5)})
+
+    searcher = BOSHSearcher(seed=0)
+    results = tune.Tuner(
+        noisy,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss", mode="min", num_samples=12, search_alg=searcher, reuse_actors=True, max_concurrent_trials=3
+        ),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    table = searcher.observations()
+    assert sorted(result.config["seed"] for result in results) == sorted(table["seed"])
+    assert table["status"].tolist() == ["finished"] * 12
+    assert 2 <= table["seed"].nunique() < 12
+    assert set(searcher.recommend().config) == {"x"}
