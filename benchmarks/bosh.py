@@ -3,12 +3,14 @@
     python benchmarks/bosh.py                        draws of hierarchical processes and warehouses
     python benchmarks/bosh.py --tasks lander         LunarLander; needs gymnasium[box2d]
     python benchmarks/bosh.py --data FILE --tasks svm    splits of the sentence-polarity zip
+    python benchmarks/bosh.py --figure               only the picture of one search (Figure 1)
 
 A task is an objective with a batch size B. BOSH asks for B trials at a time; a strategy of K = B seeds evaluates one
 configuration on all of them, always the same (`fixed`) or new ones at every step (`redrawn`); `batch` methods ask for B
-configurations on one fixed seed. A step is a batch; every method has the same number of single evaluations. "best" is the
-regret of what the method recommends (for the lander, how much the mean return on seeds 0 to 99 is below 300; for warehouses
-and texts, the distance from a value that nothing reached), "extra" the number of seeds it has used.
+configurations on one fixed seed (`lp`: local penalisation); `fastcv` evaluates single tasks of five fixed ones; `repeater` is
+what Ray's Repeater does, five copies of everything. A step is a batch; every method has the same number of single
+evaluations. "best" is the regret of what the method recommends (for the lander, how much the mean return on seeds 0 to 99 is
+below 300; for warehouses and texts, the distance from a value that nothing reached), "extra" the number of seeds it has used.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bosh_baselines import FastCV, LocalPenalization
 from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
@@ -134,6 +137,31 @@ class Strategy:
         return {key: value for key, value in self._optimizer.recommend().config.items() if key != "seed"}
 
 
+class Folds:
+    """FASTCV on K fixed seeds, one evaluation at a time."""
+
+    def __init__(self, objective: Objective, k: int, seed: int) -> None:
+        self._method = FastCV(objective.space, k, seed)
+        self._objective = objective
+        self._strategy = np.random.default_rng([seed, 8]).integers(1_000_003, size=k)
+        self.seeds: set[int] = set()
+
+    def step(self) -> int:
+        config, task = self._method.ask()
+        seed = int(self._strategy[task])
+        self.seeds.add(seed)
+        self._method.tell(-self._objective.value(config, seed))
+        return 1
+
+    def recommend(self) -> dict:
+        return self._method.recommend()
+
+
+def lp(space: Space, **settings: Any) -> Optimizer:
+    """Expected improvement with local penalisation."""
+    return LocalPenalization(space, num_initial=space.d + 3, **settings)
+
+
 def ei(space: Space, **settings: Any) -> Optimizer:
     """Expected improvement with a plain Gaussian process."""
     return TreeOptimizer(space, num_initial=space.d + 3, explore=False, compress=False, **settings)
@@ -153,8 +181,9 @@ METHODS: dict[str, Callable[[Objective, int, int], Any]] = {
     "fixed-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=False),
     "redrawn-ei": lambda o, b, s: Strategy(o, b, s, ei, redrawn=True),
     "redrawn-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=True),
-    "batch-ei": lambda o, b, s: Strategy(o, 1, s, ei, redrawn=False, batch=b),
+    "batch-lp": lambda o, b, s: Strategy(o, 1, s, lp, redrawn=False, batch=b),
     "batch-mes": lambda o, b, s: Strategy(o, 1, s, mes, redrawn=False, batch=b),
+    "fastcv-5": lambda o, b, s: Folds(o, 5, s),
     "repeater-5": lambda o, b, s: Strategy(o, 5, s, ei, redrawn=False),
 }
 
@@ -194,16 +223,55 @@ def table(rows: list[dict[str, str]]) -> str:
     return markdown(["task", "method", "runs", "evaluations", "mean half-way", "mean", "median", "seeds"], lines)
 
 
+def figure(out: Path, evaluations: int = 14) -> None:
+    """Realizations with their trials, the posterior of the target, and what an evaluation on each seed would tell (Figure 1)."""
+    from plotly.subplots import make_subplots
+
+    draw = HGPDraw(1, 0.05)
+    optimizer = BOSHOptimizer(draw.space, seed=1, mode="max", max_realizations=3)
+    for _ in range(evaluations):
+        suggestion = optimizer.ask()
+        optimizer.tell(suggestion.id, draw(suggestion.config, suggestion.config["seed"]))
+    seen = optimizer.look(np.linspace(0.0, 1.0, 201)[:, None])
+    x = 10.0 * seen.rows[:, 0]
+    panels = [*(f"seed {seed}" for seed in seen.seeds), "target"]
+    picture = make_subplots(rows=2, cols=len(panels), subplot_titles=panels, shared_yaxes=True, row_heights=[0.7, 0.3])
+    for k, seed in enumerate(seen.seeds, start=1):
+        trials = [(t.value, optimizer.space.config(t.point)) for t in optimizer.observations]
+        mine = [(config["x"], value) for value, config in trials if config["seed"] == seed]
+        truth = [draw({"x": place}, seed) for place in x]
+        picture.add_scatter(x=x, y=truth, line={"color": "#1f77b4"}, name="realization", row=1, col=k)
+        picture.add_scatter(
+            x=[a for a, _ in mine], y=[b for _, b in mine], mode="markers", marker={"color": "black"}, row=1, col=k
+        )
+        picture.add_scatter(x=x, y=seen.acquisition[:, k - 1], line={"color": "#d62728"}, name="information", row=2, col=k)
+    last = len(panels)
+    for sign in (-2, 2):
+        edge = {"color": "#2ca02c", "width": 1, "dash": "dot"}
+        picture.add_scatter(x=x, y=seen.mean + sign * seen.sd, line=edge, name="two deviations", row=1, col=last)
+    picture.add_scatter(x=x, y=seen.mean, line={"color": "#2ca02c"}, name="posterior of the target", row=1, col=last)
+    picture.add_scatter(x=draw.grid, y=draw.target, line={"color": "black"}, name="target", row=1, col=last)
+    picture.update_layout(template="plotly_white", showlegend=False, width=1200, height=520, title="One search, seed by seed")
+    target = out.with_name("bosh_figure.html")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    picture.write_html(target)
+    print(f"plot: {target}")
+
+
 def main() -> None:
     made = parser(__doc__.splitlines()[0], "bosh.csv")
     made.add_argument("--data", help="the sentence-polarity zip, for the svm tasks (digits without it)")
+    made.add_argument("--figure", action="store_true", help="only draw the picture of one search")
     arguments = made.parse_args()
+    if arguments.figure:
+        figure(arguments.out)
+        return
     if not arguments.table:
         jobs = []
         for task in chosen(TASKS, arguments.tasks or "hgp,warehouses", exact=False):
             seeds = arguments.seeds or (100 if arguments.full or task.startswith("hgp") else 10)
             numbers = range(arguments.first_seed, arguments.first_seed + seeds)
-            skipped = {"batch-ei", "batch-mes"} if TASKS[task][1] == 1 else {"repeater-5"}
+            skipped = {"batch-lp", "batch-mes"} if TASKS[task][1] == 1 else {"repeater-5", "fastcv-5"}
             methods = [m for m in chosen(METHODS, arguments.methods, exact=True) if m not in skipped]
             jobs += [Job(task, method, seed) for method in methods for seed in numbers]
         if arguments.data:

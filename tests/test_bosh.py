@@ -268,6 +268,9 @@ def test_it_finds_the_best_of_the_target_where_the_best_trial_was_lucky():
     assert "seed" not in recommended.config
     lucky = optimizer.observations.best()
     assert lucky.value < recommended.value - 0.05  # the luck of a seed
+    view = optimizer.look(np.linspace(0, 1, 50)[:, None])
+    assert view.rows[np.argmin(view.mean), 0] == pytest.approx(0.4, abs=0.08)
+    assert view.acquisition.shape == (50, len(view.seeds))
     text = str(optimizer.explain())
     assert "realizations" in text
     assert "target_mean" in text

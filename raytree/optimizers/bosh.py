@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, direct
@@ -49,6 +49,17 @@ LARGEST_SEED = 2**31 - 2
 SUSPICIOUS, NO_EFFECT, ENOUGH = 0.25, 1e-3, 30
 """After so many trials: a seed that explains less than this share of the noise seems to be ignored; seed and noise together
 with less than this share of the target's variance seem to have no effect."""
+
+
+class View(NamedTuple):
+    """What the optimizer sees at m rows: mean and sd of the target (m,) in the user's sign and units, and for each seed of the
+    pool what an evaluation there would tell (m, p)."""
+
+    rows: Array
+    seeds: list[Any]
+    mean: Array
+    sd: Array
+    acquisition: Array
 
 
 class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
@@ -282,6 +293,18 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         else:
             drawn = gumbel_maxima(-mean, np.sqrt(np.maximum(np.diag(covariance), 1e-12)), MAXIMA, rng)
         return np.maximum(drawn, -fitted.best + 1e-6)
+
+    def look(self, rows: Array) -> View:
+        """What the optimizer sees at rows (m, d) of one path, without the seed: to draw it. Leaves no trace."""
+        with one_thread():
+            fitted = self._fit(remember=False)
+            path = self._plain.path_of(rows[0])
+            prediction = fitted.posterior.predict(path, rows)
+            maxima = self._sample_maxima(fitted, np.random.default_rng([self.seed, 7]))
+            pool = self._pool()
+            scores = self._scores(fitted.posterior, self._with_pending(fitted), maxima, path, rows, list(range(len(pool))))
+        mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
+        return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
 
     # The model
 
