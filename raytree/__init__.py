@@ -8,6 +8,7 @@ from raytree.errors import RaytreeError
 from raytree.optimizer import Optimizer, Recommendation, Suggestion
 from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.conditional import CondKernelOptimizer
+from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
 from raytree.optimizers.tree import TreeOptimizer
 from raytree.space import Categorical, Constant, Float, Integer, Normal, Space, when
@@ -21,6 +22,7 @@ __all__ = [
     "Constant",
     "DesignOptimizer",
     "Float",
+    "HTBOOptimizer",
     "Integer",
     "Normal",
     "Optimizer",

@@ -37,7 +37,8 @@ from raytree.space.serial import dump, fingerprint, load, storable
 logger = logging.getLogger("raytree")
 
 _RANDOM_TRIES = 64
-_LISTABLE = 200_000  # finite spaces up to this size are listed to find what is left
+LISTABLE = 200_000
+"""Finite spaces up to this size are listed to find what is left."""
 
 
 class Suggestion(NamedTuple):
@@ -159,7 +160,7 @@ class Optimizer:
 
     def _leftover(self, rng: np.random.Generator) -> Point | None:
         """A point that was not tried, when chance no longer finds one."""
-        if self.space.size <= _LISTABLE:
+        if self.space.size <= LISTABLE:
             left = [point for point in self.space.points() if not self.observations.used(point)]
             return left[int(rng.integers(len(left)))] if left else None
         return self.space.decode(self._at_random(rng, 1)[0])

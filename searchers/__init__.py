@@ -2,7 +2,8 @@
 
 from raytree.searchers.bosh import BOSHSearcher
 from raytree.searchers.conditional import CondKernelSearcher
+from raytree.searchers.htbo import HTBOSearcher
 from raytree.searchers.random import RandomSearcher
 from raytree.searchers.tree import TreeSearcher
 
-__all__ = ["BOSHSearcher", "CondKernelSearcher", "RandomSearcher", "TreeSearcher"]
+__all__ = ["BOSHSearcher", "CondKernelSearcher", "HTBOSearcher", "RandomSearcher", "TreeSearcher"]

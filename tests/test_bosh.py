@@ -197,6 +197,10 @@ def test_numbers_that_break_naive_formulas():
                 assert np.isfinite(value)
                 assert value >= 0
     assert hazard(np.array(-40.0)) == pytest.approx(40.025, rel=1e-3)
+    far = -np.logspace(0.5, 5, 40)
+    assert np.all(np.diff(gibbon(np.full(40, 0.9), far)) > -1e-6)  # tends to -log(1 - rho^2) / 2
+    assert gibbon(np.array(0.9), np.array(-1e5)) == pytest.approx(-0.5 * math.log(1 - 0.81), rel=1e-6)
+    assert np.all(mes(far) > 0)
     assert gibbon(np.array(1.0), np.array(-20.0)) > gibbon(np.array(1.0), np.array(-5.0))  # not clamped
 
 
@@ -305,6 +309,15 @@ def test_a_finite_pool_of_realizations():
         optimizer.tell(suggestion.id, suggestion.config["k"] + 0.1 * suggestion.config["fold"])
     assert sorted(seen) == sorted(itertools.product(range(1, 5), range(3)))  # every pair once, then the end
     assert optimizer.recommend().config == {"k": 1}
+    limited = BOSHOptimizer({"k": Integer(1, 4)}, seed=0, realizations=range(10), max_realizations=2, num_initial=3)
+    asked = []
+    while (suggestion := limited.ask()) is not None:
+        asked.append(str(suggestion.config))
+        limited.fail(suggestion.id)
+    assert len(asked) == len(set(asked)) == 8
+    growing = BOSHOptimizer({"k": Integer(1, 3)}, seed=0, num_initial=3)
+    pairs = [str(growing.ask().config) for _ in range(20)]
+    assert len(set(pairs)) == 20  # where the pool is used up, it grows
     alone = run(BOSHOptimizer({"x": Float(0, 1)}, seed=0, realizations=[7]), noisy, 10)
     assert {alone.space.config(trial.point)["seed"] for trial in alone.observations} == {7}
 
@@ -392,6 +405,10 @@ def test_a_trainable_that_ignores_the_seed_is_found_out_once(caplog):
         ({"x": Float(0, 1)}, {"seed_key": 3}),
         ({"x": Float(0, 1)}, {"realizations": []}),
         ({"x": Float(0, 1)}, {"realizations": [1.5]}),
+        ({"x": Float(0, 1)}, {"realizations": 5}),
+        ({"x": Float(0, 1)}, {"realizations": "abc"}),
+        ({"x": Float(0, 1)}, {"budget": "x"}),
+        ({"x": Float(0, 1)}, {"diversity": math.inf}),
         ({"x": Float(0, 1)}, {"max_realizations": 0}),
         ({"x": Float(0, 1)}, {"initial_realizations": "auto"}),
         ({"x": Float(0, 1)}, {"acquisition": "ei"}),
@@ -404,6 +421,19 @@ def test_a_trainable_that_ignores_the_seed_is_found_out_once(caplog):
 def test_mistakes_are_refused(structure, settings):
     with pytest.raises((SettingError, SpaceError)):
         BOSHOptimizer(structure, **settings)
+
+
+def test_failed_trials_are_not_tried_again_next_door():
+    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=0)
+    for _ in range(30):
+        suggestion = optimizer.ask()
+        if suggestion.config["x"] > 0.6:
+            optimizer.fail(suggestion.id)
+        else:
+            optimizer.tell(suggestion.id, -suggestion.config["x"])
+    failed = np.array([trial.row[0] for trial in optimizer.observations if trial.status == "errored"])
+    assert len(failed) < 28
+    assert np.ptp(failed[-6:]) > 1e-3
 
 
 def test_draws_of_a_hierarchical_process_are_what_they_are_called():

@@ -239,6 +239,14 @@ def test_categories_are_one_apart_whatever_the_kernel(power):
     assert Inputs(space, "integer", True, power, 0)(rows).tolist() == rows.tolist()
 
 
+@pytest.mark.parametrize("categories", CATEGORIES)
+def test_equal_categories_are_one(categories):
+    space = Space({"c": Categorical(["a", "a", "b"]), "x": Float(0, 1)})
+    numbers = Inputs(space, categories, True, 2, 0)(np.array([[1 / 6, 0.5], [0.5, 0.5], [5 / 6, 0.5]]))
+    np.testing.assert_array_equal(numbers[0], numbers[1])
+    assert not np.array_equal(numbers[0], numbers[2])
+
+
 def test_imputation_makes_inactive_coordinates_equal_and_noimpute_does_not():
     rows = DUMMY.mask(np.array([[0.1, 0.2, 0.9, 0.9], [0.1, 0.2, 0.1, 0.3], [0.9, 0.5, 0.5, 0.7]]))
     imputed = Inputs(DUMMY, "integer", True, 2, 0)(rows)
@@ -263,6 +271,10 @@ def test_the_mondrian_kernel_converges_to_the_laplace_kernel():
         errors.append(np.sqrt(np.mean((mondrian.kernel(cells, cells) - laplace) ** 2)))
         assert errors[-1] < 0.6 / np.sqrt(m)  # a mean of m indicators
     assert errors[0] > 3 * errors[2]
+    two = np.full((2, 30), 0.5)
+    two[1, 0] += 0.01  # many coordinates, short length-scales: hundreds of levels
+    cells = mondrian.cells(two / 0.01, np.full(30, 100.0), 1000, seed=1)
+    assert mondrian.kernel(cells[:1], cells[1:])[0, 0] == pytest.approx(math.exp(-1), abs=0.06)
 
 
 def test_a_points_mondrian_cell_does_not_depend_on_the_other_points():

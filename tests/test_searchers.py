@@ -5,7 +5,7 @@ from __future__ import annotations
 from ray import tune
 from ray.tune.search.searcher import Searcher
 
-from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
+from raytree.searchers import BOSHSearcher, CondKernelSearcher, HTBOSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SearcherConformance
 
 
@@ -37,3 +37,8 @@ class TestBOSHSearcher(SearcherConformance):
             searcher.on_trial_complete(trial_id=f"t{len(configs) - 1}", result={"loss": 0.1 * len(configs)}, error=False)
             assert len(configs) <= 12
         assert len(set(configs)) == 12  # six configurations on two realizations
+
+
+class TestHTBOSearcher(SearcherConformance):
+    searcher_class = HTBOSearcher
+    sequences = 40

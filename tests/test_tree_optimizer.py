@@ -222,6 +222,23 @@ def test_boundaries_are_reached_exactly_and_refining_never_makes_worse():
     assert refine(space, start, box_of(space, ()), lambda p, r: np.full(len(r), -9.0), lambda p, r: (-9.0, np.zeros(3))) == start
 
 
+@pytest.mark.parametrize(
+    "structure", [{f"c{k}": Categorical("abcd") for k in range(5)}, {"n": Integer(0, 500)}], ids=["words", "integer"]
+)
+def test_proposals_on_discrete_spaces_are_distinct(structure):
+    for kind in (TreeOptimizer, CondKernelOptimizer):
+        optimizer = kind(structure, seed=0, num_initial=6)
+        minimise(optimizer, lambda config: math.sin(3 * sum(number_of(v) for v in config.values())), 20)
+        rows = list(optimizer._propose(np.random.default_rng(0)))
+        points = {optimizer.space.decode(row) for row in rows}
+        assert len(points) >= 4
+        assert any(not optimizer.observations.used(point) for point in points)
+
+
+def number_of(value):
+    return value if isinstance(value, int) else ord(value)
+
+
 def test_a_row_transplanted_to_another_path_keeps_what_is_alive_there():
     rng = np.random.default_rng(0)
     for structure in (MODELS, LAYERS):

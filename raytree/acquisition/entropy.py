@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from raytree.gp import linalg
 from raytree.gp.linalg import Array
@@ -30,13 +30,22 @@ _REACH, _STEEP = 10.0, 6.0
 
 def hazard(gamma: Array) -> Array:
     """phi(gamma) / Phi(gamma), for any gamma."""
-    return np.exp(-0.5 * gamma**2 - _LOG_ROOT_2PI - log_ndtr(gamma))
+    below = np.minimum(gamma, 0.0)
+    above = np.maximum(gamma, 0.0)
+    left = np.sqrt(2.0 / np.pi) / erfcx(-below / np.sqrt(2.0))
+    return np.asarray(np.where(gamma < 0, left, np.exp(-0.5 * above**2 - _LOG_ROOT_2PI - log_ndtr(above))))
+
+
+def _shrinkage(gamma: Array) -> Array:
+    """r (gamma + r), the share of variance that knowing the maximum removes; 1 - 1 / gamma^2 far below."""
+    r = hazard(gamma)
+    far = gamma < -50.0
+    return np.where(far, 1.0 - 1.0 / np.where(far, gamma, 1.0) ** 2, r * (gamma + r))
 
 
 def gibbon(rho: Array, gamma: Array) -> Array:
     """The closed-form bound; broadcasts."""
-    r = hazard(gamma)
-    return -0.5 * np.log1p(-np.clip(rho**2 * r * (gamma + r), 0.0, 1.0 - 1e-12))
+    return np.asarray(-0.5 * np.log1p(-np.clip(rho**2 * _shrinkage(gamma), 0.0, 1.0 - 1e-12)))
 
 
 def mes(gamma: Array) -> Array:
@@ -52,7 +61,7 @@ def mumbo(rho: Array, gamma: Array) -> Array:
     spread = np.maximum(np.sqrt((1.0 - inner) * (1.0 + inner)), 1e-10)
     r = hazard(gamma)
     mean = -inner * r
-    sd = np.sqrt(np.clip(1.0 - inner**2 * r * (gamma + r), 1e-12, 1.0))
+    sd = np.sqrt(np.clip(1.0 - inner**2 * _shrinkage(gamma), 1e-12, 1.0))
     low, high = mean - _REACH * sd, mean + _REACH * sd
     centre = gamma / np.maximum(inner, 1e-6)
     width = _STEEP * spread / np.maximum(inner, 1e-6)

@@ -26,6 +26,8 @@ RADII = (0.2, 0.05, 0.01, 0.002)
 FIRST, LAST = 12, 40
 """Gradients: for every start, and for the best of them afterwards."""
 APART = 0.05
+KEPT, KEPT_DISCRETE = 4, 32
+"""Rows that a path keeps as starts and as a reserve; more where all are discrete, since the best may have been evaluated."""
 _MAX_NEIGHBOURS = 12
 
 
@@ -63,14 +65,35 @@ def starting_rows(
     """(m, d) rows on a path from units of the cube, and each of `around` (k, d) with rows near it at several distances."""
     parts = [space.on_path(path, units), around]
     for row in around:
+        others = {i: _elsewhere(space, path, i, float(row[i])) for i in box.discrete}
         for radius in RADII:
             rows = np.repeat(row[None], n_local, axis=0)
             steps = rng.normal(0.0, radius, (n_local, len(box.continuous)))
             steps *= rng.random(steps.shape) < max(0.5, 1.0 / max(1, len(box.continuous)))
             moved = rows[:, box.continuous] + steps
             rows[:, box.continuous] = np.clip(moved, box.bounds[:, 0], box.bounds[:, 1])
+            for i in box.discrete:
+                for k in np.flatnonzero(rng.random(n_local) < max(0.25, 1.0 / len(box.discrete))).tolist():
+                    if others[i]:
+                        rows[k, i] = others[i][int(rng.integers(len(others[i])))]
             parts.append(rows)
-    return np.concatenate(parts)
+    return _distinct(np.concatenate(parts))
+
+
+def _distinct(rows: Array) -> Array:
+    """Rows without repetitions, in their order."""
+    return rows[sorted({row.tobytes(): k for k, row in reversed(list(enumerate(rows)))}.values())]
+
+
+def _elsewhere(space: Space, path: Path, i: int, unit: float) -> list[float]:
+    """Units of other values of a discrete parameter that stay on the path."""
+    cell_of = space.cell_of(path)
+    domain = space.parameters[i].domain
+    return [
+        other
+        for other in neighbours(space, i, unit)
+        if i not in cell_of or space.cells[i].index(domain.code(other)) == cell_of[i]
+    ]
 
 
 def transplanted(space: Space, row: Array, path: Path) -> Array:
@@ -124,7 +147,8 @@ def maximize(
         if like is not None:
             rows[:, shared] = like[shared]
         values = score(path, rows)
-        for k in np.argsort(-values, kind="stable")[:4].tolist():
+        kept = KEPT if len(box.continuous) else KEPT_DISCRETE
+        for k in np.argsort(-values, kind="stable")[:kept].tolist():
             found.append(Candidate(float(values[k]), path, rows[k]))
     found.sort(key=lambda candidate: -candidate.value)
     first = [refine(space, start, box_of(space, start.path, fixed), score, slope, FIRST) for start in _apart(found, n_refined)]
@@ -182,13 +206,11 @@ def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int) -> Candid
 def _exchange(space: Space, start: Candidate, box: Box, score: Score) -> Candidate:
     """The best row that differs in one discrete coordinate, or `start`."""
     rows = []
-    cell_of = space.cell_of(start.path)
     for i in box.discrete:
-        for unit in neighbours(space, i, float(start.row[i])):
-            if i not in cell_of or space.cells[i].index(space.parameters[i].domain.code(unit)) == cell_of[i]:
-                row = start.row.copy()
-                row[i] = unit
-                rows.append(row)
+        for unit in _elsewhere(space, start.path, i, float(start.row[i])):
+            row = start.row.copy()
+            row[i] = unit
+            rows.append(row)
     if not rows:
         return start
     values = score(start.path, np.array(rows))

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from raytree.gp.linalg import Array
 
 Cells = NDArray[np.uint64]
-MAX_LEVELS = 200
 
 
 def cells(points: Array, sides: Array, m: int, seed: int) -> Cells:
@@ -31,14 +30,12 @@ def cells(points: Array, sides: Array, m: int, seed: int) -> Cells:
     low, high = np.zeros((n * m, d)), np.tile(sides.astype(float), (n * m, 1))
     left = np.ones(n * m)  # lifetime
     alive = np.arange(n * m)
-    for _ in range(MAX_LEVELS):
+    while len(alive):  # ends with probability one
         widths = high[alive] - low[alive]
         rates = widths.sum(axis=1)
         left[alive] -= -np.log(_uniform(names[alive], 1)) / np.maximum(rates, 1e-300)
         going = left[alive] > 0
         alive, widths, rates = alive[going], widths[going], rates[going]
-        if not len(alive):
-            break
         name = names[alive]
         reached = np.cumsum(widths, axis=1)
         side = np.minimum((reached < (_uniform(name, 2) * rates)[:, None]).sum(axis=1), d - 1)

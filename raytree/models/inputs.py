@@ -70,7 +70,7 @@ class Inputs:
             rows = self._fill(rows)
         out = np.empty((len(rows), len(self.parameter)))
         for k, (i, mark) in enumerate(zip(self.parameter, self.indicator, strict=True)):
-            column = rows[:, i]
+            column = self._canonical(i, rows[:, i])
             if mark < 0:
                 out[:, k] = np.where(np.isnan(column), DEFAULT, column)
             else:
@@ -78,9 +78,21 @@ class Inputs:
                 out[:, k] = self._height * (np.abs(column - unit) < 1e-9)  # False for NaN
         return out
 
+    def _canonical(self, i: int, column: Array) -> Array:
+        """Units (n,) of a parameter, where equal categories share the first one's."""
+        domain = self.space.parameters[i].domain
+        if not isinstance(domain, Categorical) or domain.size == len(domain.choices):
+            return column
+        firsts = np.array([domain.unit(code) for code in domain.first])
+        alive = ~np.isnan(column)
+        out = column.copy()
+        out[alive] = firsts[np.clip(np.floor(column[alive] * len(firsts)), 0, len(firsts) - 1).astype(int)]
+        return out
+
     def _fill(self, rows: Array) -> Array:
-        """Rows without NaN: the same row always gets the same meaningless numbers."""
-        noise = np.array([np.random.default_rng([self._seed, zlib.crc32(row.tobytes())]).random(rows.shape[1]) for row in rows])
+        """Rows without NaN: the same row, and rows very close to it, always get the same meaningless numbers."""
+        keys = [zlib.crc32(row.tobytes()) for row in np.round(rows, 2)]
+        noise = np.array([np.random.default_rng([self._seed, key]).random(rows.shape[1]) for key in keys])
         filled = np.where(np.isnan(rows), noise.reshape(rows.shape), rows)
         for i, parameter in enumerate(self.space.parameters):
             filled[:, i] = parameter.domain.snap(filled[:, i])

@@ -22,13 +22,14 @@ from scipy.optimize import Bounds, direct
 from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gibbon, gumbel_maxima
 from raytree.acquisition.maximize import Candidate, box_of, maximize
 from raytree.acquisition.paths import known_paths, promising
-from raytree.design import MAX_INITIAL
+from raytree.design import MAX_INITIAL, Design
 from raytree.errors import SettingError, SpaceError
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
 from raytree.models.inputs import Inputs
 from raytree.observations import Trial
+from raytree.optimizer import LISTABLE
 from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Integer, Path, Point, Space
@@ -68,7 +69,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     Args:
         space: the search space, without the seed.
         seed_key: where the seed stands in a configuration.
-        realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer if left out.
+        realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer but the largest if left out.
         max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": of n
             trials, about sqrt(2 n). One step ahead a fresh seed nearly always tells most; many steps ahead seeds that were
             evaluated in several places tell more (measured in benchmarks/README.md).
@@ -101,9 +102,10 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         for name, count in (("max_realizations", max_realizations), ("initial_realizations", initial_realizations)):
             if not (type(count) is int and count > 0) and not (name.startswith("max") and count in ("auto", "all")):
                 raise SettingError(name, f"must be a positive integer, got {count!r}.")
-        if settings.get("num_initial") is None:
-            settings["num_initial"] = _default_length(self._plain, settings.get("budget"))
         super().__init__(_with_seed(self._plain, seed_key, realizations), **settings)
+        if settings.get("num_initial") is None:
+            self.num_initial = _default_length(self._plain, self.budget)
+            self._design = Design(self.space, self.num_initial, self.seed)
         self._method: dict[str, Any] = {
             "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
             "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
@@ -124,11 +126,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         for name, value, allowed in known:
             if value not in allowed:
                 raise SettingError(name, f"must be one of {', '.join(allowed)}, got {value!r}.")
-        number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and diversity >= 0
+        number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and 0 <= diversity < math.inf
         if diversity != "1/B^2" and not number:
             raise SettingError("diversity", f"must be a weight of at least 0 or '1/B^2', got {diversity!r}.")
-        if maximizer == "direct":
-            box = box_of(self._plain, ()) if self._plain.n_paths == 1 and self._plain.d else None
+        if maximizer == "direct" and self._plain.d:  # else the space is not known yet
+            box = box_of(self._plain, ()) if self._plain.n_paths == 1 else None
             if box is None or box.discrete:
                 raise SettingError("maximizer", "DIRECT needs real parameters and no decisions.", "Use 'gradient'.")
 
@@ -171,7 +173,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 
     def _fresh(self, pool: Sequence[int]) -> int | None:
         """The code of a realization that was not used yet; None if there is no other."""
-        if len(pool) >= min(self._seeds.size, self._most()):
+        return None if len(pool) >= self._most() else self._unseen(pool)
+
+    def _unseen(self, pool: Sequence[int]) -> int | None:
+        """The code of any realization outside the pool; None if there is no other."""
+        if len(pool) >= self._seeds.size:
             return None
         used = set(pool)
         if isinstance(self._seeds, Categorical):
@@ -196,6 +202,19 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def _at_random(self, rng: np.random.Generator, n: int) -> Array:
         pool = self._pool()
         return np.array([self._on(row, pool[int(rng.integers(len(pool)))]) for row in self._plain.sample(rng, n)])
+
+    def _leftover(self, rng: np.random.Generator) -> Point | None:
+        """A point that was not tried on some realization of the pool; if there is none, on a fresh one if that is allowed."""
+        if self._plain.size > LISTABLE:
+            return super()._leftover(rng)
+        pool = self._pool()
+        fresh = self._unseen(pool) if isinstance(self._method["max_realizations"], str) else self._fresh(pool)
+        for codes in (pool, [] if fresh is None else [fresh]):
+            points = [(*point, code)[: self.space.d] for point in self._plain.points() for code in codes]
+            left = [point for point in points if not self.observations.used(point)]
+            if left:
+                return left[int(rng.integers(len(left)))]
+        return None
 
     def _initial(self, k: int) -> Array:
         pool = self._pool()[: self._method["initial_realizations"]]
@@ -247,7 +266,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             line = np.arange(len(rows))[:, None]
             function = ACQUISITIONS[self._method["acquisition"]]
             value[line, at] = function(rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1)
-        return np.asarray(value + batch)
+        return np.asarray(value + batch + self._log_feasible().get(path, 0.0))
 
     def _batch_term(self, running: HierarchicalPosterior, variance: Array, path: Path, rows: Array, seeds: list[int]) -> Array:
         """(m, p) half the log of how much running trials shrink the variance of an evaluation: log |C| of eq. (2), greedily."""
@@ -328,7 +347,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         return [number[self._code(trial)] for trial in trials]
 
     def _with_pending(self, fitted: Fitted[HierarchicalPosterior]) -> HierarchicalPosterior:
-        unknown = self.pending
+        unknown = self.observations.unknown()
         rows = np.array([trial.row[: self._d] for trial in unknown])
         return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))
 
@@ -376,9 +395,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     # State
 
     def _method_state(self) -> dict[str, Any]:
-        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+        theta = None if self._theta is None else self._theta.tolist()
+        return {"theta": theta, "fitted_to": self._fitted_to, "warned": self._warned}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
+        self._warned = bool(state["warned"])
         theta = state["theta"]
         if theta is not None:
             theta = np.array(theta, dtype=float)
@@ -395,7 +416,8 @@ def _with_seed(space: Space, seed_key: str, realizations: Sequence[Any] | None) 
         raise SpaceError("space", f"must be a dict, so that {seed_key!r} has a place in it.", "Wrap it in a dict.")
     if seed_key in space.structure:
         raise SpaceError(seed_key, "is where the searcher puts the seed.", "Leave it out, or give another seed_key.")
-    if realizations is not None and not (len(realizations) and all(type(value) in (int, str) for value in realizations)):
+    listed = realizations is None or (isinstance(realizations, (list, tuple, range)) and len(realizations) > 0)
+    if not listed or not all(type(value) in (int, str) for value in realizations or ()):
         raise SettingError("realizations", f"must be integers or strings, at least one, got {realizations!r}.")
     return Space({**space.structure, seed_key: _domain(realizations)})
 

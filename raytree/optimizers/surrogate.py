@@ -115,8 +115,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         return sum(trial.path == path for trial in self.observations) <= len(own)
 
     def _is_running(self, candidate: Candidate) -> bool:
-        """Whether a running trial is so close that another would add nothing before its result is known."""
-        near = (trial.row for trial in self.pending if trial.path == candidate.path)
+        """Whether a trial that is running, or has failed, is so close that another would add nothing."""
+        near = (trial.row for trial in self.observations.unknown() if trial.path == candidate.path)
         return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
     def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:

@@ -1,0 +1,187 @@
+"""Heteroscedastic treed Bayesian optimization (Assael et al. 2014): objectives that change character across the space.
+
+A regression tree cuts the space where the values change; every leaf has a Gaussian process with hyperparameters of its own,
+which borrow from the leaf's ancestors (`models.treed`). `BO` and `BO_WARP` are the paper's baselines with the same inference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from raytree.acquisition.improvement import log_ei
+from raytree.acquisition.maximize import box_of
+from raytree.errors import SettingError
+from raytree.explain import Explanation
+from raytree.gp.linalg import Array, one_thread
+from raytree.models.inputs import Inputs
+from raytree.models.partition import Node
+from raytree.models.treed import TreedGP, TreedPosterior
+from raytree.optimizers.surrogate import Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.scaling import scale_of
+from raytree.space import Categorical
+
+BO: dict[str, Any] = {"tree": False}
+BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
+
+EVALUATIONS, LEAF_EVALUATIONS = 40, 12
+"""Of eq. (2): for the whole, and for every leaf from there."""
+BURN_IN, DRAWS = 100, 10
+CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
+"""Sobol points, and points around the best observation with their deviation."""
+REFINED, STEPS, STEP = 8, 15, 1e-6
+"""How many of the best are refined, with how many gradients, taken by differences of so much."""
+RESERVE = 32
+
+
+class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
+    """Bayesian optimization with a Gaussian process per leaf of a regression tree.
+
+    Args:
+        space: the search space.
+        warp: whether ordered parameters are warped by Beta laws, estimated too.
+        conditioning: what a leaf's predictions are conditioned on: "all" observations or those of the "leaf".
+        inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
+        tree: whether there is a tree at all.
+        settings: of every optimizer, see `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        warp: bool = False,
+        conditioning: str = "all",
+        inference: str = "map",
+        tree: bool = True,
+        **settings: Any,
+    ) -> None:
+        super().__init__(space, **settings)
+        for name, value, known in (("conditioning", conditioning, ("all", "leaf")), ("inference", inference, ("map", "slice"))):
+            if value not in known:
+                raise SettingError(name, f"must be one of {', '.join(known)}, got {value!r}.")
+        self._method: dict[str, Any] = {
+            "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
+        }  # fmt: skip
+        self._inputs = Inputs(self.space, "hamming", True, 2, self.seed)
+        self._theta: Array | None = None
+        self._fitted_to = 0
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self._method}
+
+    # Proposing
+
+    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+        with one_thread():
+            fitted = self._fit()
+            posterior = self._with_pending(fitted)
+            best = fitted.around[fitted.visited[0]][:1]
+            spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, self.space.d))
+            units = qmc.Sobol(self.space.d, scramble=True, rng=rng).random(CANDIDATES) if self.space.d else np.empty((1, 0))
+            rows = self.space.mask(np.vstack([units, np.clip(spray, 0.0, 1.0)]))
+            values = self._scores(posterior, rows)
+            order = np.argsort(-values, kind="stable")
+            refined = [self._refined(posterior, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
+            refined.sort(key=lambda pair: -pair[0])
+            return [*(row for _, row in refined), *rows[order[:RESERVE]]]
+
+    def _scores(self, posterior: TreedPosterior, rows: Array) -> Array:
+        """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
+        numbers, leaves = self._inputs(rows), posterior.leaves(rows)
+        values = np.empty(len(rows))
+        for leaf in np.unique(leaves).tolist():
+            index = leaves == leaf
+            each = [log_ei(p.mean, p.sd, posterior.lowest) for p in posterior.each(leaf, numbers[index])]
+            values[index] = np.logaddexp.reduce(each, axis=0) - math.log(len(each))
+        chance = self._log_feasible()
+        if chance:
+            values += [chance.get(path, 0.0) for path in self.space.paths_of(rows)]
+        return values
+
+    def _refined(self, posterior: TreedPosterior, row: Array, value: float) -> tuple[float, Array]:
+        """The score climbed from a row inside its leaf, where it is continuous, and its path."""
+        box = box_of(self.space, self.space.path_of(row))
+        free = box.continuous
+        if not len(free):
+            return value, row
+        leaf = posterior.boxes()[int(posterior.leaves(row[None])[0])][free]
+        bounds = np.column_stack([np.maximum(box.bounds[:, 0], leaf[:, 0]), np.minimum(box.bounds[:, 1], leaf[:, 1])])
+        best = (value, row)
+
+        def negative(x: Array) -> tuple[float, Array]:
+            nonlocal best
+            here = row.copy()
+            here[free] = x
+            rows = np.repeat(here[None], 2 * len(free) + 1, axis=0)
+            up, down = np.minimum(x + STEP, bounds[:, 1]), np.maximum(x - STEP, bounds[:, 0])
+            for k, i in enumerate(free.tolist()):
+                rows[1 + k, i], rows[1 + len(free) + k, i] = up[k], down[k]
+            values = self._scores(posterior, rows)
+            if values[0] > best[0]:
+                best = (float(values[0]), here)
+            width = np.maximum(up - down, 1e-12)
+            return -float(values[0]), -(values[1 : 1 + len(free)] - values[1 + len(free) :]) / width
+
+        minimize(negative, np.clip(row[free], *bounds.T), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": STEPS})
+        return best
+
+    # The model
+
+    def _fit(self, remember: bool = True) -> Fitted[TreedPosterior]:
+        rows, losses, paths, _ = self.observations.losses()
+        scale = scale_of(losses, compress=False, robust=False)
+        y = scale.forward(losses)
+        method = self._method
+        model = TreedGP(self.space, self._inputs, rows, y, method["warp"], method["tree"], method["conditioning"], self.seed)
+        if method["inference"] == "slice":
+            rng = np.random.default_rng([self.seed, 5, self._asks])
+            whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
+        else:
+            due = len(y) >= next_fit(self._fitted_to)
+            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, LEAF_EVALUATIONS)
+        if remember:
+            self._theta, self._fitted_to = whole, len(y)
+        return fitted_to(model.posterior(thetas), scale, rows, y, paths)
+
+    def _annotate(self, fitted: Fitted[TreedPosterior], table: Any, title: str) -> Explanation:
+        posterior = fitted.posterior
+        lines = []
+        for fits, path in zip(posterior.fits, posterior.model.paths, strict=True):
+            rules = [self._rule(node, child) for node, child in itertools.pairwise(path)]
+            theta = np.mean([fit.theta for fit in fits], axis=0)
+            mean = self.observations.sign * float(fitted.scale.backward(np.array([theta[2]]))[0])
+            lengths = np.exp(theta[3 : 3 + self._inputs.n_lengths])
+            shown = ", ".join(f"{label} {length:.2g}" for label, length in zip(self._inputs.labels, lengths, strict=True))
+            rule = " and ".join(rules) or "everywhere"
+            lines.append(f"  {rule}: {len(path[-1].rows)} points, mean {mean:.4g}, length-scales {shown}")
+        return Explanation(table, title=title, notes="leaves (points on a border are in both)\n" + "\n".join(lines))
+
+    def _rule(self, node: Node, child: Node) -> str:
+        name, domain, _ = self.space.parameters[node.parameter]
+        value = domain.render(domain.code(node.at))
+        if node.equality:
+            cells = self.space.cells.get(node.parameter)
+            shown = cells.labels[int(domain.code(node.at))] if cells is not None and isinstance(domain, Categorical) else value
+            return f"{name} {'is' if child is node.low else 'is not'} {shown}"
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        return f"{name} {'<=' if child is node.low else '>='} {shown}"
+
+    # State
+
+    def _method_state(self) -> dict[str, Any]:
+        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+
+    def _restore_method(self, state: dict[str, Any]) -> None:
+        theta = state["theta"]
+        if theta is not None:
+            theta = np.array(theta, dtype=float)
+            if not np.all(np.isfinite(theta)) or theta.ndim != 1:
+                raise ValueError("bad hyperparameters")
+        self._theta, self._fitted_to = theta, int(state["fitted_to"])
