@@ -58,9 +58,9 @@ def parser(description: str, results: str) -> argparse.ArgumentParser:
 
 
 def chosen(names: Iterable[str], wanted: str, exact: bool) -> list[str]:
-    """The names that the user wants; all if nothing is said."""
-    parts = [part.strip() for part in wanted.split(",") if part.strip()]
-    return [n for n in names if not parts or any(n == part if exact else part in n for part in parts)]
+    """The names that the user wants; all if nothing is said. A whole name means that one alone."""
+    parts, known = [part.strip() for part in wanted.split(",") if part.strip()], list(names)
+    return [n for n in known if not parts or any(n == part if exact or part in known else part in n for part in parts)]
 
 
 def run(jobs: Sequence[Job], work: Callable[[Job], list[Step]], out: Path, workers: int) -> None:
