@@ -70,6 +70,8 @@ class Optimizer:
         on_error: what a failed trial means: "ignore" or "penalize".
     """
 
+    OBJECTS: ClassVar[tuple[str, ...]] = ()
+    """Settings that a state does not hold: they are to be given again when it is restored."""
     _kinds: ClassVar[dict[str, type[Optimizer]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -257,12 +259,13 @@ class Optimizer:
         """The inverse of `_method_state`, called after the trials are back."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None) -> Optimizer:
+    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **objects: Any) -> Optimizer:
         """The optimizer of a state; of the saved kind, which must be this class or one below it.
 
         Args:
             state: from `state`, or from `raytree.state.read`.
             space: needed only if the space holds objects that a file cannot; must be the one that was saved.
+            objects: the settings in `OBJECTS`, if the search had any.
 
         Raises:
             StateError: if anything is missing or wrong. Nothing is changed then.
@@ -271,14 +274,14 @@ class Optimizer:
         if kind is None or not issubclass(kind, cls):
             raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
         try:
-            return kind._load(state, space)
+            return kind._load(state, space, objects)
         except StateError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise StateError("state", f"malformed ({type(error).__name__}: {error}).", "Use another snapshot.") from error
 
     @classmethod
-    def _load(cls, state: dict[str, Any], space: Space | Any | None) -> Optimizer:
+    def _load(cls, state: dict[str, Any], space: Space | Any | None, objects: dict[str, Any]) -> Optimizer:
         if space is not None:
             space = space if isinstance(space, Space) else Space(space)
             if fingerprint(space) != state["fingerprint"]:
@@ -287,7 +290,7 @@ class Optimizer:
             raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
         else:
             space = Space(load(state["space"]))
-        optimizer = cls(space, **state["settings"])
+        optimizer = cls(space, **state["settings"], **objects)
         for saved in state["trials"]:
             optimizer._restore_trial(saved)
         optimizer._requested = [optimizer._checked_point(point) for point in state["requested"]]

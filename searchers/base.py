@@ -373,7 +373,8 @@ class RaytreeSearcher(Searcher):
         if saved is not None:
             if not isinstance(saved, dict):
                 raise StateError(str(path), "malformed.", "Use another snapshot.")
-            optimizer = self.optimizer_class.from_state(saved, self._space)
+            objects = {name: self._settings[name] for name in self.optimizer_class.OBJECTS if name in self._settings}
+            optimizer = self.optimizer_class.from_state(saved, self._space, **objects)
         self._metric, self._mode, self._time_attr = strings[0], strings[1], strings[2]
         self._max_concurrent = payload.get("max_concurrent")
         self._own_space = bool(payload.get("own_space"))

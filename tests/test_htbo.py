@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from raytree import HTBOOptimizer, Optimizer, Space, state
-from raytree.errors import SettingError
+from raytree.errors import SettingError, StateError
 from raytree.gp import warping
 from raytree.models.inputs import Inputs
 from raytree.models.partition import SMALLEST, best_split, boxes, grow, leaf_numbers
@@ -218,12 +218,12 @@ def two_faced(config):
 VARIANTS = {"default": {}, "warp": {"warp": True}, "leaf": {"conditioning": "leaf"}, "bo": BO, "bo-warp": BO_WARP}
 
 
-@pytest.mark.parametrize("structure", [MODELS, LAYERS, {"x": Float(0, 1)}], ids=["models", "layers", "flat"])
-@pytest.mark.parametrize("variant", [*VARIANTS, "slice"])
-def test_every_variant_runs_and_is_restored_exactly(variant, structure, caplog):
-    if variant == "slice" and structure is LAYERS:
-        pytest.skip("slice sampling of a dozen parameters takes long; two spaces are enough")
-    settings = {**VARIANTS, "slice": {"inference": "slice"}}[variant]
+STRUCTURES = {"models": MODELS, "layers": LAYERS, "flat": {"x": Float(0, 1)}}
+
+
+@pytest.mark.parametrize(("variant", "space"), [*itertools.product(VARIANTS, STRUCTURES), ("slice", "models"), ("slice", "flat")])
+def test_every_variant_runs_and_is_restored_exactly(variant, space, caplog):
+    settings, structure = {**VARIANTS, "slice": {"inference": "slice"}}[variant], STRUCTURES[space]
     optimizer = HTBOOptimizer(structure, seed=0, num_initial=4, **settings)
     minimise(optimizer, lambda config: math.sin(len(str(config))), 6 if variant == "slice" else 12)
     optimizer.ask()
@@ -259,7 +259,48 @@ def test_mixed_spaces_split_on_categories_and_decisions():
     assert minimise(optimizer, stepped, 20) < 0.02
 
 
+def drill(config):
+    return -math.exp(-10 * ((config["x"] - 0.7) ** 2 + (config["y"] - 0.2) ** 2))
+
+
+@pytest.mark.parametrize("form", ["list", "frame", "array"])
+def test_a_pool_is_searched_each_once_and_then_the_search_ends(form):
+    import pandas
+
+    places = np.random.default_rng(8).random((40, 2))
+    frame = pandas.DataFrame(places, columns=["x", "y"])
+    candidates = {"list": frame.to_dict("records"), "frame": frame, "array": places}[form]
+    optimizer = HTBOOptimizer(PLANE, seed=0, candidates=candidates, num_initial=5)
+    seen = []
+    while (suggestion := optimizer.ask()) is not None:
+        seen.append((suggestion.config["x"], suggestion.config["y"]))
+        optimizer.tell(suggestion.id, drill(suggestion.config))
+    assert sorted(seen) == sorted(map(tuple, places.tolist()))
+    best = min(range(40), key=lambda k: drill({"x": places[k, 0], "y": places[k, 1]}))
+    assert seen.index(tuple(places[best])) < 20
+
+
+def test_a_pool_is_not_saved_but_must_be_the_same_when_restored():
+    places = np.random.default_rng(9).random((30, 2))
+    optimizer = HTBOOptimizer(PLANE, seed=0, candidates=places, num_initial=3)
+    minimise(optimizer, drill, 8)
+    text = optimizer.save()
+    assert str(places[0, 0]) not in text or len(text) < 20_000
+    other = Optimizer.from_state(state.read(text), candidates=places)
+    assert other.ask() == optimizer.ask()
+    for wrong in ({}, {"candidates": places[:-1]}):
+        with pytest.raises(StateError, match="candidates"):
+            Optimizer.from_state(state.read(text), **wrong)
+
+
 def test_settings_are_checked():
-    for settings in ({"conditioning": "some"}, {"inference": "mcmc"}):
+    for settings in (
+        {"conditioning": "some"},
+        {"inference": "mcmc"},
+        {"candidates": []},
+        {"candidates": 3},
+        {"candidates": np.zeros((3, 5))},
+        {"candidates": [{"x": 0.5, "y": 0.5}, {"x": 2.0, "y": 0.5}]},
+    ):
         with pytest.raises(SettingError):
             HTBOOptimizer(PLANE, **settings)

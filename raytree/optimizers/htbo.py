@@ -17,15 +17,16 @@ from scipy.stats import qmc
 
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import box_of
-from raytree.errors import SettingError
+from raytree.errors import SettingError, StateError
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.inputs import Inputs
 from raytree.models.partition import Node
 from raytree.models.treed import TreedGP, TreedPosterior
+from raytree.optimizers.pool import Pool
 from raytree.optimizers.surrogate import Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
-from raytree.space import Categorical
+from raytree.space import Categorical, Point
 
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
@@ -49,8 +50,13 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         conditioning: what a leaf's predictions are conditioned on: "all" observations or those of the "leaf".
         inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
         tree: whether there is a tree at all.
+        candidates: if given, only these configurations are ever suggested, each once: a list of configurations, a DataFrame with
+            a column per parameter, or an array (n, d) in the order of the space's parameters. Not part of a saved state: give
+            them again to restore.
         settings: of every optimizer, see `Optimizer`.
     """
+
+    OBJECTS = ("candidates",)
 
     def __init__(
         self,
@@ -60,6 +66,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         conditioning: str = "all",
         inference: str = "map",
         tree: bool = True,
+        candidates: Any = None,
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
@@ -69,6 +76,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         self._method: dict[str, Any] = {
             "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
         }  # fmt: skip
+        self._pool = Pool(self.space, candidates) if candidates is not None and self.space.d else None
         self._inputs = Inputs(self.space, "hamming", True, 2, self.seed)
         self._theta: Array | None = None
         self._fitted_to = 0
@@ -76,12 +84,30 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
 
+    # A finite pool
+
+    def _initial(self, k: int) -> Array:
+        row = super()._initial(k)
+        return row if self._pool is None else self._pool.nearest(row, self.observations)
+
+    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
+        return super()._at_random(rng, n) if self._pool is None else self._pool.rows[rng.integers(len(self._pool.rows), size=n)]
+
+    def _leftover(self, rng: np.random.Generator) -> Point | None:
+        if self._pool is None:
+            return super()._leftover(rng)
+        left = self._pool.left(self.observations)
+        return self._pool.points[left[int(rng.integers(len(left)))]] if len(left) else None
+
     # Proposing
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             fitted = self._fit()
             posterior = self._with_pending(fitted)
+            if self._pool is not None:
+                rows = self._pool.rows[self._pool.left(self.observations)]
+                return rows[np.argsort(-self._scores(posterior, rows), kind="stable")[:RESERVE]]
             best = fitted.around[fitted.visited[0]][:1]
             spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, self.space.d))
             units = qmc.Sobol(self.space.d, scramble=True, rng=rng).random(CANDIDATES) if self.space.d else np.empty((1, 0))
@@ -176,9 +202,15 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     # State
 
     def _method_state(self) -> dict[str, Any]:
-        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+        return {
+            "theta": None if self._theta is None else self._theta.tolist(),
+            "fitted_to": self._fitted_to,
+            "candidates": None if self._pool is None else self._pool.fingerprint,
+        }
 
     def _restore_method(self, state: dict[str, Any]) -> None:
+        if state["candidates"] != (None if self._pool is None else self._pool.fingerprint):
+            raise StateError("candidates", "are not those of the saved search.", "Give the same candidates, in the same order.")
         theta = state["theta"]
         if theta is not None:
             theta = np.array(theta, dtype=float)
