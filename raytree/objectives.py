@@ -174,6 +174,36 @@ def deep() -> Objective:
     return Objective("deep", space, value, 0.0, lambda config: space.path(space.point(config)) == best)
 
 
+def rkhs() -> Objective:
+    """The one-dimensional function of Assael et al. 2014: two length-scales, ten times apart; negated, to be minimised.
+
+    A broad summit near 0.08 is the trap; the optimum at 0.892 is 0.01 wide.
+    """
+    wide = np.array([[0.10, 4], [0.15, -1], [0.08, 2], [0.30, -2], [0.40, 1]])
+    narrow = np.array(
+        [
+            [0.80, 3], [0.85, 4], [0.90, 2], [0.95, 1], [0.92, -1], [0.74, 2], [0.91, 2],
+            [0.89, 3], [0.79, 3], [0.88, 2], [0.86, -1], [0.96, -2], [0.99, 4], [0.82, -3],
+        ]
+    )  # fmt: skip
+
+    def value(config: dict) -> float:
+        parts = ((wide, 0.1), (narrow, 0.01))
+        return -float(sum(np.sum(k[:, 1] * np.exp(-((config["x"] - k[:, 0]) ** 2) / (2 * width**2))) for k, width in parts))
+
+    return Objective("rkhs", Space({"x": Float(0.0, 1.0)}), value, -5.738393747, lambda config: abs(config["x"] - 0.892) < 0.01)
+
+
+def gramacy() -> Objective:
+    """x exp(-x^2 - y^2) on [-2, 6]^2 (Gramacy 2005): a bump and a hole in one corner of a plain."""
+
+    def value(config: dict) -> float:
+        return float(config["x"] * math.exp(-(config["x"] ** 2) - config["y"] ** 2))
+
+    space = Space({"x": Float(-2.0, 6.0), "y": Float(-2.0, 6.0)})
+    return Objective("gramacy", space, value, -1.0 / math.sqrt(2.0 * math.e), lambda config: config["x"] < 0)
+
+
 class HGPDraw:
     """A draw from a hierarchical Gaussian process on [0, 10] (Moss et al. 2020, section 4): to be maximised.
 

@@ -96,6 +96,7 @@ class Optimizer:
         self._requested: list[Point] = []
         self._asks = 0
         self._given = 0
+        self._failures = 0  # of proposals; only the first is logged at length
         self._design = Design(self.space, self.num_initial, self.seed)
 
     @property
@@ -148,8 +149,10 @@ class Optimizer:
             return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
-        except Exception:
-            logger.exception("raytree: %s failed to propose; a random point takes its place", type(self).__name__)
+        except Exception as error:
+            first, self._failures = self._failures == 0, self._failures + 1
+            message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
+            logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=first)
             return []
 
     def _at_random(self, rng: np.random.Generator, n: int) -> Array:

@@ -17,6 +17,7 @@ from raytree.gp import warping
 from raytree.models.inputs import Inputs
 from raytree.models.partition import SMALLEST, best_split, boxes, grow, leaf_numbers
 from raytree.models.treed import THIN, TreedGP
+from raytree.objectives import gramacy, rkhs
 from raytree.optimizers.htbo import BO, BO_WARP
 from raytree.space import Categorical, Float, Integer
 from tests.spaces import LAYERS, MODELS, random_space
@@ -210,11 +211,6 @@ def minimise(optimizer, function, n):
     return best
 
 
-def two_faced(config):
-    """Flat almost everywhere, with a hole in one corner (Gramacy's exponential)."""
-    return config["x"] * math.exp(-(config["x"] ** 2) - config["y"] ** 2)
-
-
 VARIANTS = {"default": {}, "warp": {"warp": True}, "leaf": {"conditioning": "leaf"}, "bo": BO, "bo-warp": BO_WARP}
 
 
@@ -234,9 +230,18 @@ def test_every_variant_runs_and_is_restored_exactly(variant, space, caplog):
     assert not caplog.records
 
 
+def test_the_papers_functions_have_their_optima():
+    grid = np.linspace(0, 1, 200_001)
+    values = np.array([rkhs()({"x": x}) for x in grid[::20]])
+    assert values.min() == pytest.approx(rkhs().minimum, abs=1e-3)
+    assert rkhs()({"x": 0.89235975}) == pytest.approx(rkhs().minimum, abs=1e-6)
+    assert rkhs()({"x": 0.07773}) == pytest.approx(-4.96777, abs=1e-4)  # the trap
+    assert gramacy()({"x": -(0.5**0.5), "y": 0.0}) == pytest.approx(gramacy().minimum)
+
+
 def test_a_hole_in_a_plain_is_found():
-    optimizer = HTBOOptimizer({"x": Float(-2, 6), "y": Float(-2, 6)}, seed=0)
-    assert minimise(optimizer, two_faced, 40) < -0.42
+    optimizer = HTBOOptimizer(gramacy().space, seed=0)
+    assert minimise(optimizer, gramacy(), 40) < -0.42
     text = str(optimizer.explain())
     assert "leaves" in text
     assert "points" in text
