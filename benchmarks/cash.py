@@ -183,18 +183,28 @@ def report(rows: list[dict[str, str]], out: Path) -> str:
         difference_plot(methods, found, out.with_name(f"{out.stem}_{column}.html"), title)
         if column == "best":
             parts.append("Wilcoxon signed-rank p-values:\n\n" + wilcoxon_table(methods, found))
-    parts.append(choices(rows, "GP-cond-ls"))
+    parts.append(choices(rows, "GP-cond-ls", out.with_name(f"{out.stem}_choices.html")))
     return "\n\n".join(parts)
 
 
-def choices(rows: list[dict[str, str]], method: str) -> str:
-    """The classifiers a method ended with, per set (Figures 6 and 7)."""
+def choices(rows: list[dict[str, str]], method: str, target: Path) -> str:
+    """The classifiers a method ended with, per set (Figures 6 and 7): a table and, with plotly, a plot."""
     last = {(row["task"], row["seed"]): row["note"] for row in rows if row["method"] == method}
     tasks = list(dict.fromkeys(task for task, _ in last))
+    names = [Path(task).name.split(".")[0] for task in tasks]
     kinds = sorted(set(last.values()))
     counts = {(t, k): sum(v == k for (task, _), v in last.items() if task == t) for t in tasks for k in kinds}
-    lines = [[Path(t).name.split(".")[0], *(counts[t, k] or "" for k in kinds)] for t in tasks]
+    lines = [[name, *(counts[t, k] or "" for k in kinds)] for t, name in zip(tasks, names, strict=True)]
     total = ["all", *(sum(counts[t, k] for t in tasks) for k in kinds)]
+    try:
+        import plotly.graph_objects as go
+
+        bars = [go.Bar(name=k, x=names, y=[counts[t, k] for t in tasks]) for k in kinds]
+        figure = go.Figure(bars).update_layout(barmode="stack", title=f"Final choices of {method}", template="plotly_white")
+        figure.write_html(target)
+        print(f"plot: {target}")
+    except ImportError:
+        print("no plot: pip install raytree[bench]", file=sys.stderr)
     return f"Final choices of {method}:\n\n" + markdown(["set", *kinds], [*lines, total])
 
 
