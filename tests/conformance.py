@@ -54,7 +54,7 @@ def loss(config: dict) -> float:
 class SearcherConformance:
     searcher_class: ClassVar[type]
     settings: ClassVar[dict[str, Any]] = {}
-    sequences: ClassVar[int] = 300
+    sequences: ClassVar[int] = 150
     added: ClassVar[tuple[str, ...]] = ()
     """Keys of a configuration that the searcher adds to those of the space."""
 
@@ -516,18 +516,15 @@ for k in range(9):
     searcher.on_trial_complete(trial_id=str(k), result={{"loss": loss(configs[-1]), "training_iteration": 1}}, error=False)
 print(json.dumps(configs))
 """
-        outputs = [
-            subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "PYTHONHASHSEED": seed},
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            for seed in ("1", "2")
-        ]
-        assert outputs[0] == outputs[1]
-        assert json.loads(outputs[0]) == self.run(self.make(), 9)
+        other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+        output = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": other},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert json.loads(output) == self.run(self.make(), 9)
 
     # Answers
 

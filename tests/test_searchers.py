@@ -15,17 +15,17 @@ class TestRandomSearcher(SearcherConformance):
 
 class TestTreeSearcher(SearcherConformance):
     searcher_class = TreeSearcher
-    sequences = 150
+    sequences = 80
 
 
 class TestCondKernelSearcher(SearcherConformance):
     searcher_class = CondKernelSearcher
-    sequences = 100
+    sequences = 50
 
 
 class TestBOSHSearcher(SearcherConformance):
     searcher_class = BOSHSearcher
-    sequences = 60
+    sequences = 30
     added = ("seed",)
 
     def test_a_finite_space_ends_the_search(self):
@@ -41,4 +41,4 @@ class TestBOSHSearcher(SearcherConformance):
 
 class TestHTBOSearcher(SearcherConformance):
     searcher_class = HTBOSearcher
-    sequences = 40
+    sequences = 25
