@@ -10,7 +10,7 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
 
-# Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some.
+# Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some. Ray runs its workers at nice 15.
 ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.py
 
 test: .venv/ready-dev
@@ -19,7 +19,7 @@ ifdef TESTS
 else
 	@mkdir -p build
 	@echo "engine tests write to build/engine.log; tests on Ray:"
-	@$(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
+	@nice -n 19 $(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
 	$(BIN)/python -m pytest -m "not slow" $(ON_RAY); on_ray=$$?; \
 	echo "engine tests:"; wait $$engine; status=$$?; cat build/engine.log; \
 	test $$on_ray -eq 0 && test $$status -eq 0
