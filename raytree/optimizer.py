@@ -15,6 +15,7 @@ process and after `from_state(state())`.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import secrets
@@ -98,6 +99,13 @@ class Optimizer:
         self._given = 0
         self._failures = 0  # of proposals; only the first is logged at length
         self._design = Design(self.space, self.num_initial, self.seed)
+
+    @classmethod
+    def known_settings(cls) -> list[str]:
+        """The keyword arguments of this method and of every optimizer."""
+        makers = (kind.__dict__["__init__"] for kind in cls.__mro__ if "__init__" in kind.__dict__ and kind is not object)
+        found = [p.name for make in makers for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        return list(dict.fromkeys(found))
 
     @property
     def given_space(self) -> Space:

@@ -109,6 +109,10 @@ class RaytreeSearcher(Searcher):
 
     def _check(self) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
+        known = self.optimizer_class.known_settings()
+        for name in self._settings:
+            if name not in known:
+                raise SettingError(name, f"is not a setting of {type(self).__name__}.", f"It has {', '.join(known)}.")
         optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
         if self._space is not None:
             for k, point in enumerate(self._points):

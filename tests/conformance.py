@@ -156,6 +156,10 @@ class SearcherConformance:
         searcher = self.make(points_to_evaluate=points)
         assert [self.bare(searcher.suggest(str(k))) for k in range(2)] == points
 
+    def test_a_misspelt_setting_is_refused_with_those_there_are(self):
+        with pytest.raises(SettingError, match=r"sede: is not a setting of .* num_initial"):
+            self.searcher_class(sede=3)
+
     def test_a_bad_point_is_refused_with_its_place(self):
         with pytest.raises(ConfigurationError, match=r"points_to_evaluate\[0\]: model.n"):
             self.make(points_to_evaluate=[{**POINT, "model": {"kind": "knn", "n": 99, "C": 0.5}}])
