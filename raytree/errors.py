@@ -6,6 +6,8 @@ about it. Callers that want to react catch the class; `RaytreeError` catches the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class RaytreeError(Exception):
     """Base of every error raised on purpose.
@@ -62,3 +64,9 @@ class SettingError(RaytreeError, ValueError):
 
 class StateError(RaytreeError):
     """A saved state cannot be loaded; whatever was being restored is left as it was."""
+
+
+def one_of(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Raises `SettingError` if a setting has none of its allowed values."""
+    if value not in tuple(allowed):
+        raise SettingError(name, f"must be one of {', '.join(allowed)}, got {value!r}.")

@@ -59,6 +59,23 @@ def box_of(space: Space, path: Path, fixed: frozenset[int] = frozenset()) -> Box
     return Box(np.array(continuous, dtype=int), np.array(bounds).reshape(-1, 2), discrete)
 
 
+def numeric_slope(score: Score, box: Box, step: float = 1e-6) -> Slope:
+    """The slope of a score by differences in the continuous coordinates of a box, which they do not leave."""
+
+    def slope(path: Path, row: Array) -> tuple[float, Array]:
+        places = box.continuous
+        up, down = np.minimum(row[places] + step, box.bounds[:, 1]), np.maximum(row[places] - step, box.bounds[:, 0])
+        rows = np.repeat(row[None], 2 * len(places) + 1, axis=0)
+        each = np.arange(len(places))
+        rows[1 + each, places], rows[1 + len(places) + each, places] = up, down
+        values = score(path, rows)
+        gradient = np.zeros(len(row))
+        gradient[places] = (values[1 : 1 + len(places)] - values[1 + len(places) :]) / np.maximum(up - down, 1e-12)
+        return float(values[0]), gradient
+
+    return slope
+
+
 def starting_rows(
     space: Space, path: Path, box: Box, units: Array, around: Array, rng: np.random.Generator, n_local: int
 ) -> Array:

@@ -323,7 +323,7 @@ class Mixture:
 
     def __init__(self, parts: Sequence[BlockPosterior]) -> None:
         self.parts = list(parts)
-        self.inputs = self.parts[0].model.inputs
+        self.inputs, self.block_of = self.parts[0].model.inputs, self.parts[0].model.block_of
 
     def predict(self, path: Path, rows: Array) -> Prediction:
         """Mean and sd of the mixture at rows (m, d) on one path."""

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import maximize
+from raytree.acquisition.maximize import box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.arc import ArcGP
 from raytree.optimizer import Optimizer
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Path
-
-_STEP = 1e-6
 
 
 class ArcOptimizer(Optimizer):
@@ -40,9 +38,7 @@ class ArcOptimizer(Optimizer):
                 return log_ei(prediction.mean, prediction.sd, best)
 
             def slope(path: Path, row: Array) -> tuple[float, Array]:
-                steps = _STEP * np.eye(len(row))
-                values = score(path, np.vstack([row, row + steps, row - steps]))
-                return float(values[0]), (values[1 : 1 + len(row)] - values[1 + len(row) :]) / (2 * _STEP)
+                return numeric_slope(score, box_of(self.space, path))(path, row)
 
             around: dict[Path, Array] = {}
             for k in np.argsort(y, kind="stable").tolist():

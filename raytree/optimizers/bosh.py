@@ -20,10 +20,10 @@ import numpy as np
 from scipy.optimize import Bounds, direct
 
 from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gibbon, gumbel_maxima
-from raytree.acquisition.maximize import Candidate, box_of, maximize
+from raytree.acquisition.maximize import Candidate, box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths, promising
 from raytree.design import MAX_INITIAL, Design
-from raytree.errors import SettingError, SpaceError
+from raytree.errors import SettingError, SpaceError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
@@ -114,18 +114,12 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
         self._seeds = _domain(realizations)
         self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
-        self._theta: Array | None = None
-        self._fitted_to = 0
         self._warned = False
 
     def _check_method(self, acquisition: str, maxima: str, diversity: float | str, maximizer: str) -> None:
-        known = (
-            ("acquisition", acquisition, tuple(ACQUISITIONS)), ("maxima", maxima, ("exact", "gumbel")),
-            ("maximizer", maximizer, ("gradient", "direct")),
-        )  # fmt: skip
-        for name, value, allowed in known:
-            if value not in allowed:
-                raise SettingError(name, f"must be one of {', '.join(allowed)}, got {value!r}.")
+        one_of("acquisition", acquisition, ACQUISITIONS)
+        one_of("maxima", maxima, ("exact", "gumbel"))
+        one_of("maximizer", maximizer, ("gradient", "direct"))
         number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and 0 <= diversity < math.inf
         if diversity != "1/B^2" and not number:
             raise SettingError("diversity", f"must be a weight of at least 0 or '1/B^2', got {diversity!r}.")
@@ -266,7 +260,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             line = np.arange(len(rows))[:, None]
             function = ACQUISITIONS[self._method["acquisition"]]
             value[line, at] = function(rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1)
-        return np.asarray(value + batch + self._log_feasible().get(path, 0.0))
+        return np.asarray(math.exp(self._log_feasible().get(path, 0.0)) * value + batch)
 
     def _batch_term(self, running: HierarchicalPosterior, variance: Array, path: Path, rows: Array, seeds: list[int]) -> Array:
         """(m, p) half the log of how much running trials shrink the variance of an evaluation: log |C| of eq. (2), greedily."""
@@ -281,13 +275,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             return self._by_direct(score, rng)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            places = box_of(self._plain, path).continuous
-            steps = np.zeros((len(places), len(row)))
-            steps[np.arange(len(places)), places] = STEP
-            values = score(path, np.vstack([row, row + steps, row - steps]))
-            gradient = np.zeros(len(row))
-            gradient[places] = (values[1 : 1 + len(places)] - values[1 + len(places) :]) / (2.0 * STEP)
-            return float(values[0]), gradient
+            return numeric_slope(score, box_of(self._plain, path), STEP)(path, row)
 
         paths = promising(self._plain, known_paths(self._plain, fitted.visited, rng), score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
@@ -394,18 +382,15 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 
     # State
 
+    def _theta_length(self) -> int:
+        return 4 + self._inputs.n_lengths
+
     def _method_state(self) -> dict[str, Any]:
-        theta = None if self._theta is None else self._theta.tolist()
-        return {"theta": theta, "fitted_to": self._fitted_to, "warned": self._warned}
+        return {**super()._method_state(), "warned": self._warned}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
+        super()._restore_method(state)
         self._warned = bool(state["warned"])
-        theta = state["theta"]
-        if theta is not None:
-            theta = np.array(theta, dtype=float)
-            if theta.shape != (4 + self._inputs.n_lengths,) or not np.all(np.isfinite(theta)):
-                raise ValueError("bad hyperparameters")
-        self._theta, self._fitted_to = theta, int(state["fitted_to"])
 
 
 def _with_seed(space: Space, seed_key: str, realizations: Sequence[Any] | None) -> Space:

@@ -16,12 +16,12 @@ from raytree.acquisition.improvement import log_ei, log_ei_at, log_mean
 from raytree.acquisition.local_search import climb
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, promising
-from raytree.errors import SettingError
+from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP, Mixture
 from raytree.models.inputs import Inputs
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.optimizers.surrogate import MOST_PATHS, ExploringOptimizer, Fitted, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Path
 
@@ -38,7 +38,7 @@ CANDIDATES, STARTS, RESERVE = 1000, 10, 32
 """Random rows; how many local searches; how many rows are handed on as a reserve against duplicates."""
 
 
-class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
+class CondKernelOptimizer(ExploringOptimizer[Mixture]):
     """Bayesian optimization with one Gaussian process whose kernel knows which parameters are alive.
 
     Args:
@@ -70,11 +70,9 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
-        for name, value, known in (
-            ("kernel", kernel, tuple(KERNELS)), ("inference", inference, INFERENCE), ("search", search, SEARCH),
-        ):  # fmt: skip
-            if value not in known:
-                raise SettingError(name, f"must be one of {', '.join(known)}, got {value!r}.")
+        one_of("kernel", kernel, KERNELS)
+        one_of("inference", inference, INFERENCE)
+        one_of("search", search, SEARCH)
         if search == "gradient" and kernel == "mondrian":
             raise SettingError("search", "the mondrian kernel has no gradient.", "Use 'local' or 'random'.")
         self._method: dict[str, Any] = {
@@ -83,8 +81,6 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
         }  # fmt: skip
         self._inputs = Inputs(self.space, categories, bool(impute), KERNELS[kernel].power, self.seed)
         self._plain_inputs = Inputs(self.space, "hamming", True, KERNELS["conditional"].power, self.seed)
-        self._theta: Array | None = None
-        self._fitted_to = 0
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
@@ -123,19 +119,14 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
 
     def _scores(self, posterior: Mixture, rows: Array) -> Array:
         """(m,) log-EI at rows (m, d) of any paths, weighed by the chance of a valid value."""
-        chance = self._log_feasible()
-        groups: dict[Path, list[int]] = {}
-        for k, path in enumerate(self.space.paths_of(rows)):
-            groups.setdefault(path, []).append(k)
+        paths, chance = self.space.paths_of(rows), self._log_feasible()
+        blocks: dict[Path, list[int]] = {}
+        for k, path in enumerate(paths):
+            blocks.setdefault(posterior.block_of(path), []).append(k)
         values = np.empty(len(rows))
-        if self._method["kernel"] == "conditional":
-            for path, index in groups.items():
-                values[index] = _log_ei(posterior, path, rows[index])
-        elif groups:  # one block: all at once
-            values = _log_ei(posterior, next(iter(groups)), rows)
-        for path, index in groups.items():
-            values[index] += chance.get(path, 0.0)
-        return values
+        for index in blocks.values():
+            values[index] = _log_ei(posterior, paths[index[0]], rows[index])
+        return values + np.array([chance.get(path, 0.0) for path in paths])
 
     def _maximize(
         self, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
@@ -184,16 +175,8 @@ class CondKernelOptimizer(SurrogateOptimizer[Mixture]):
 
     # State
 
-    def _method_state(self) -> dict[str, Any]:
-        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
-
-    def _restore_method(self, state: dict[str, Any]) -> None:
-        theta = state["theta"]
-        if theta is not None:
-            theta = np.array(theta, dtype=float)
-            if theta.shape != (2 + self._inputs.n_lengths,) or not np.all(np.isfinite(theta)):
-                raise ValueError("bad hyperparameters")
-        self._theta, self._fitted_to = theta, int(state["fitted_to"])
+    def _theta_length(self) -> int:
+        return 2 + self._inputs.n_lengths
 
 
 def _log_ei(posterior: Mixture, path: Path, rows: Array) -> Array:

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import box_of
-from raytree.errors import SettingError, StateError
+from raytree.acquisition.maximize import Candidate, box_of, numeric_slope, refine
+from raytree.errors import StateError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.inputs import Inputs
@@ -26,7 +25,7 @@ from raytree.models.treed import TreedGP, TreedPosterior
 from raytree.optimizers.pool import Pool
 from raytree.optimizers.surrogate import Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
-from raytree.space import Categorical, Point
+from raytree.space import Categorical, Path, Point
 
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
@@ -36,8 +35,8 @@ EVALUATIONS, LEAF_EVALUATIONS = 40, 12
 BURN_IN, DRAWS = 100, 10
 CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
 """Sobol points, and points around the best observation with their deviation."""
-REFINED, STEPS, STEP = 8, 15, 1e-6
-"""How many of the best are refined, with how many gradients, taken by differences of so much."""
+REFINED, STEPS = 8, 15
+"""How many of the best are refined, with how many gradients."""
 RESERVE = 32
 
 
@@ -70,16 +69,13 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
-        for name, value, known in (("conditioning", conditioning, ("all", "leaf")), ("inference", inference, ("map", "slice"))):
-            if value not in known:
-                raise SettingError(name, f"must be one of {', '.join(known)}, got {value!r}.")
+        one_of("conditioning", conditioning, ("all", "leaf"))
+        one_of("inference", inference, ("map", "slice"))
         self._method: dict[str, Any] = {
             "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
         }  # fmt: skip
         self._pool = Pool(self.space, candidates) if candidates is not None and self.space.d else None
         self._inputs = Inputs(self.space, "hamming", True, 2, self.seed)
-        self._theta: Array | None = None
-        self._fitted_to = 0
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
@@ -115,8 +111,8 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             values = self._scores(posterior, rows)
             order = np.argsort(-values, kind="stable")
             refined = [self._refined(posterior, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
-            refined.sort(key=lambda pair: -pair[0])
-            return [*(row for _, row in refined), *rows[order[:RESERVE]]]
+            refined.sort(key=lambda candidate: -candidate.value)
+            return [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
 
     def _scores(self, posterior: TreedPosterior, rows: Array) -> Array:
         """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
@@ -131,32 +127,18 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             values += [chance.get(path, 0.0) for path in self.space.paths_of(rows)]
         return values
 
-    def _refined(self, posterior: TreedPosterior, row: Array, value: float) -> tuple[float, Array]:
+    def _refined(self, posterior: TreedPosterior, row: Array, value: float) -> Candidate:
         """The score climbed from a row inside its leaf, where it is continuous, and its path."""
-        box = box_of(self.space, self.space.path_of(row))
-        free = box.continuous
-        if not len(free):
-            return value, row
-        leaf = posterior.boxes()[int(posterior.leaves(row[None])[0])][free]
-        bounds = np.column_stack([np.maximum(box.bounds[:, 0], leaf[:, 0]), np.minimum(box.bounds[:, 1], leaf[:, 1])])
-        best = (value, row)
+        start = Candidate(value, self.space.path_of(row), row)
+        box = box_of(self.space, start.path)
+        leaf = posterior.boxes()[int(posterior.leaves(row[None])[0])][box.continuous]
+        inside = np.column_stack([np.maximum(box.bounds[:, 0], leaf[:, 0]), np.minimum(box.bounds[:, 1], leaf[:, 1])])
+        box = box._replace(bounds=inside)
 
-        def negative(x: Array) -> tuple[float, Array]:
-            nonlocal best
-            here = row.copy()
-            here[free] = x
-            rows = np.repeat(here[None], 2 * len(free) + 1, axis=0)
-            up, down = np.minimum(x + STEP, bounds[:, 1]), np.maximum(x - STEP, bounds[:, 0])
-            for k, i in enumerate(free.tolist()):
-                rows[1 + k, i], rows[1 + len(free) + k, i] = up[k], down[k]
-            values = self._scores(posterior, rows)
-            if values[0] > best[0]:
-                best = (float(values[0]), here)
-            width = np.maximum(up - down, 1e-12)
-            return -float(values[0]), -(values[1 : 1 + len(free)] - values[1 + len(free) :]) / width
+        def score(path: Path, rows: Array) -> Array:
+            return self._scores(posterior, rows)
 
-        minimize(negative, np.clip(row[free], *bounds.T), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": STEPS})
-        return best
+        return refine(self.space, start, box, score, numeric_slope(score, box), STEPS)
 
     # The model
 
@@ -201,19 +183,14 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
 
     # State
 
+    def _theta_length(self) -> int:
+        laws = sum(mark < 0 for mark in self._inputs.indicator) if self._method["warp"] else 0
+        return 3 + self._inputs.n_lengths + 2 * laws
+
     def _method_state(self) -> dict[str, Any]:
-        return {
-            "theta": None if self._theta is None else self._theta.tolist(),
-            "fitted_to": self._fitted_to,
-            "candidates": None if self._pool is None else self._pool.fingerprint,
-        }
+        return {**super()._method_state(), "candidates": None if self._pool is None else self._pool.fingerprint}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
+        super()._restore_method(state)
         if state["candidates"] != (None if self._pool is None else self._pool.fingerprint):
             raise StateError("candidates", "are not those of the saved search.", "Give the same candidates, in the same order.")
-        theta = state["theta"]
-        if theta is not None:
-            theta = np.array(theta, dtype=float)
-            if not np.all(np.isfinite(theta)) or theta.ndim != 1:
-                raise ValueError("bad hyperparameters")
-        self._theta, self._fitted_to = theta, int(state["fitted_to"])

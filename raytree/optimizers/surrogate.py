@@ -75,7 +75,15 @@ def next_fit(fitted_to: int) -> int:
 
 
 class SurrogateOptimizer(Optimizer, Generic[P]):
-    """The base of optimizers with a model: subclasses say how to fit it (`_fit`) and how to use it (`_propose`)."""
+    """The base of optimizers with a model: subclasses say how to fit it (`_fit`) and how to use it (`_propose`).
+
+    `_theta` holds the last hyperparameters, to start the next estimate from, `_fitted_to` how many observations it had.
+    """
+
+    def __init__(self, space: Any, **settings: Any) -> None:
+        super().__init__(space, **settings)
+        self._theta: Array | None = None
+        self._fitted_to = 0
 
     def _fit(self, remember: bool = True) -> Fitted[P]:
         """The posterior for what is known now; hyperparameters are estimated again when the schedule says so.
@@ -96,49 +104,6 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             for which in ((Status.FINISHED,), (Status.INVALID, Status.ERRORED))
         )
         return {path: math.log((good[path] + 1) / (good[path] + count + 1)) for path, count in bad.items()}
-
-    # Exploring
-
-    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Array]:
-        """The candidates' rows, best first; before them one where little was tried, when that is due (`acquisition.explore`)."""
-        rows = [candidate.row for candidate in candidates]
-        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
-        if settled or self._is_running(candidates[0]):
-            return self._explore(known, rng) + rows
-        if self._asks % ACQUAINT_EVERY == 0 and self.space.n_paths <= MOST_PATHS:
-            return self._explore([path for path in known if self._is_strange(path)], rng) + rows
-        return rows
-
-    def _is_strange(self, path: Path) -> bool:
-        """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
-        own = [i for i in self.space.free(path) if i not in self.space.shared]
-        return sum(trial.path == path for trial in self.observations) <= len(own)
-
-    def _is_running(self, candidate: Candidate) -> bool:
-        """Whether a trial that is running, or has failed, is so close that another would add nothing."""
-        near = (trial.row for trial in self.observations.unknown() if trial.path == candidate.path)
-        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
-
-    def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
-        """A row on the path that was tried least, for when the model expects nothing any more."""
-        path = least_tried(self.space, (trial.path for trial in self.observations), paths, self._log_feasible())
-        if path is None:
-            return []
-        data = self.observations.losses()
-        here = [k for k, p in enumerate(data.paths) if p == path]
-        if self._is_strange(path) or not len(self.space.free(path)) < len(here) <= ALONE:
-            rows = [trial.row for trial in self.observations if trial.path == path]
-            return [farthest(self.space, path, np.array(rows), rng)]
-        alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
-        return [self._maximize(alone, self._with_pending(alone), [path], rng)[0].row]
-
-    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
-        """A model of one path, which the others have not taught anything."""
-        raise NotImplementedError
-
-    def _maximize(self, fitted: Fitted[P], posterior: P, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
-        """The acquisition function maximised on some paths, best first."""
-        raise NotImplementedError
 
     # What was learnt
 
@@ -191,3 +156,65 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     def _annotate(self, fitted: Fitted[P], table: Any, title: str) -> Explanation:
         """The explanation with what the model says in general."""
         return Explanation(table, title=title)
+
+    # State
+
+    def _theta_length(self) -> int:
+        """The number of hyperparameters."""
+        raise NotImplementedError
+
+    def _method_state(self) -> dict[str, Any]:
+        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+
+    def _restore_method(self, state: dict[str, Any]) -> None:
+        theta = state["theta"]
+        if theta is not None:
+            theta = np.array(theta, dtype=float)
+            if theta.shape != (self._theta_length(),) or not np.all(np.isfinite(theta)):
+                raise ValueError("bad hyperparameters")
+        self._theta, self._fitted_to = theta, int(state["fitted_to"])
+
+
+class ExploringOptimizer(SurrogateOptimizer[P]):
+    """Adds a guard against a model that believes too early that there is nothing left to find (`acquisition.explore`)."""
+
+    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Array]:
+        """The candidates' rows, best first; before them one where little was tried, when that is due."""
+        rows = [candidate.row for candidate in candidates]
+        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
+        if settled or self._is_running(candidates[0]):
+            return self._explore(known, rng) + rows
+        if self._asks % ACQUAINT_EVERY == 0 and self.space.n_paths <= MOST_PATHS:
+            return self._explore([path for path in known if self._is_strange(path)], rng) + rows
+        return rows
+
+    def _is_strange(self, path: Path) -> bool:
+        """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
+        own = [i for i in self.space.free(path) if i not in self.space.shared]
+        return sum(trial.path == path for trial in self.observations) <= len(own)
+
+    def _is_running(self, candidate: Candidate) -> bool:
+        """Whether a trial that is running, or has failed, is so close that another would add nothing."""
+        near = (trial.row for trial in self.observations.unknown() if trial.path == candidate.path)
+        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
+
+    def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
+        """A row on the path that was tried least, for when the model expects nothing any more."""
+        path = least_tried(self.space, (trial.path for trial in self.observations), paths, self._log_feasible())
+        if path is None:
+            return []
+        data = self.observations.losses()
+        here = [k for k, p in enumerate(data.paths) if p == path]
+        if self._is_strange(path) or not len(self.space.free(path)) < len(here) <= ALONE:
+            rows = [trial.row for trial in self.observations if trial.path == path]
+            return [farthest(self.space, path, np.array(rows), rng)]
+        alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
+        return [self._maximize(alone, self._with_pending(alone), [path], rng)[0].row]
+
+    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
+        """A model of one path, which the others have not taught anything."""
+        raise NotImplementedError
+
+    def _maximize(self, fitted: Fitted[P], posterior: P, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
+        """The acquisition function maximised on some paths, best first."""
+        raise NotImplementedError

@@ -23,7 +23,7 @@ from raytree.models.features import EDGE, Features
 from raytree.models.tree import Settings, TreeModel
 from raytree.models.tree_posterior import TreePosterior
 from raytree.observations import Trial
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.optimizers.surrogate import MOST_PATHS, ExploringOptimizer, Fitted, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Path
 
@@ -45,7 +45,7 @@ EVALUATIONS = 40
 """Of the likelihood in one fit."""
 
 
-class TreeOptimizer(SurrogateOptimizer[TreePosterior]):
+class TreeOptimizer(ExploringOptimizer[TreePosterior]):
     """Bayesian optimization with a Gaussian process per path, joined by weights on the decisions.
 
     Args:
@@ -87,8 +87,7 @@ class TreeOptimizer(SurrogateOptimizer[TreePosterior]):
         }  # fmt: skip
         self._features = Features(self.space, shared, weights, self.seed)
         self._variant = Settings(leaf, tied, offsets)
-        self._theta: dict[tuple[str, object], float] = {}
-        self._fitted_to = 0
+        self._named: dict[tuple[str, object], float] = {}  # hyperparameters by name: which there are depends on what was visited
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
@@ -148,9 +147,9 @@ class TreeOptimizer(SurrogateOptimizer[TreePosterior]):
     def _fit(self, remember: bool = True) -> Fitted[TreePosterior]:
         rows, losses, paths, _ = self.observations.losses()
         due = len(losses) >= next_fit(self._fitted_to)
-        fitted, theta = self._fit_to(rows, losses, paths, self._theta, due)
+        fitted, theta = self._fit_to(rows, losses, paths, self._named, due)
         if due and remember:
-            self._theta.update(theta)
+            self._named.update(theta)
             self._fitted_to = len(losses)
         return fitted
 
@@ -195,14 +194,14 @@ class TreeOptimizer(SurrogateOptimizer[TreePosterior]):
 
     def _method_state(self) -> dict[str, Any]:
         theta = [
-            [kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._theta.items()
+            [kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._named.items()
         ]
         return {"theta": theta, "fitted_to": self._fitted_to}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
-        self._theta = {}
+        self._named = {}
         for kind, which, value in state["theta"]:
             if not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ValueError(f"bad hyperparameter {value!r}")
-            self._theta[str(kind), tuple(which) if isinstance(which, list) else which] = float(value)
+            self._named[str(kind), tuple(which) if isinstance(which, list) else which] = float(value)
         self._fitted_to = int(state["fitted_to"])
