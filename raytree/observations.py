@@ -4,6 +4,9 @@ A trial is *running* from its suggestion on; it ends *finished* with a value, *i
 finite number) or *errored*. Reports are kept by their t, so that a repeated or late one does no harm, and a retry that
 starts again replaces what it repeats. Values are kept as the user gave them; `sign` turns them into a loss.
 
+With `max_t` only a trial that got there is complete: `losses` has complete trials alone, `curves` what all trials have said
+on their way, each at its fidelity. A fidelity here is a logarithm: 1 at max_t, 0 at the first step.
+
 Order is the order of suggestion: whatever is computed from the store depends on events, never on ids.
 """
 
@@ -22,6 +25,8 @@ from raytree.space import Path, Point, Space
 from raytree.space.parameters import Array
 
 MAX_REPORTS = 128  # a trial's; beyond, reports are thinned to a geometric grid in t
+RUNGS = 3.0  # of a trial's curve models see reports this factor apart in t, and the last one
+SHORTEST = 10.0  # the least that is told apart is at most this fraction of max_t
 
 
 class Status(StrEnum):
@@ -44,10 +49,14 @@ class Trial:
     value: float | None = None
     t: float | None = None
     reports: dict[float, float | None] = field(default_factory=dict)
+    cost: float | None = None
 
 
 class Losses(NamedTuple):
-    """What models are fitted to: rows (n, d), losses (n,) in the user's units with the sign of a loss."""
+    """What models are fitted to: rows (n, d), losses (n,) in the user's units with the sign of a loss.
+
+    From `curves` rows are (n, d + 1), the fidelity last, and a trial may have several.
+    """
 
     rows: Array
     losses: Array
@@ -73,14 +82,19 @@ class Observations:
         space: the search space.
         mode: "min" or "max".
         on_error: what an errored trial means: "ignore" (its value is unknown) or "penalize" (it was bad).
+        max_t: t of a complete trial, "auto" (the largest that was seen), or None: every trial that ended is complete.
     """
 
-    def __init__(self, space: Space, mode: str = "min", on_error: str = "ignore") -> None:
+    def __init__(self, space: Space, mode: str = "min", on_error: str = "ignore", max_t: float | str | None = None) -> None:
         if mode not in ("min", "max"):
             raise SettingError("mode", f"must be 'min' or 'max', got {mode!r}.")
         if on_error not in ("ignore", "penalize"):
             raise SettingError("on_error", f"must be 'ignore' or 'penalize', got {on_error!r}.")
+        number = isinstance(max_t, (int, float, np.number)) and not isinstance(max_t, bool)
+        if not (max_t is None or max_t == "auto" or (number and 0 < float(max_t) < math.inf)):
+            raise SettingError("max_t", f"must be a positive number, 'auto' or None, got {max_t!r}.")
         self.space, self.mode, self.on_error = space, mode, on_error
+        self.max_t: float | str | None = max_t if max_t is None or max_t == "auto" else float(max_t)
         self.trials: dict[str, Trial] = {}
         self._used: set[Point] = set()
 
@@ -121,7 +135,7 @@ class Observations:
     def finish(self, trial_id: str, raw: Any, t: float | None = None) -> None:
         """The end of a trial with a last value; a value that is no finite number makes it invalid."""
         trial = self.trials[trial_id]
-        at = t if t is not None else max(trial.reports, default=1.0)
+        at = t if t is not None else max(trial.reports, default=self.full_t if self.max_t is not None else 1.0)
         value = as_value(raw)
         for later in [key for key in trial.reports if key > at]:
             del trial.reports[later]  # left over from an earlier attempt that went further
@@ -178,23 +192,51 @@ class Observations:
         """Trials in one of the given states, in order of suggestion."""
         return [trial for trial in self if trial.status in wanted]
 
-    def best(self) -> Trial | None:
-        """The finished trial with the lowest loss; the first of equals."""
+    @property
+    def full_t(self) -> float:
+        """t of a complete trial, where that means something."""
+        return (
+            self.max_t if isinstance(self.max_t, float) else max((max(trial.reports, default=1.0) for trial in self), default=1.0)
+        )
+
+    def complete(self) -> list[Trial]:
+        """The finished trials that got to the end."""
         finished = self.with_status(Status.FINISHED)
-        return min(finished, key=lambda trial: self.sign * _value(trial), default=None)
+        if self.max_t is None:
+            return finished
+        enough = self.full_t * (1.0 - 1e-9)
+        return [trial for trial in finished if trial.t is None or trial.t >= enough]
+
+    def best(self) -> Trial | None:
+        """The finished trial with the lowest loss, of complete ones if there are any; the first of equals."""
+        return min(
+            self.complete() or self.with_status(Status.FINISHED), key=lambda trial: self.sign * _value(trial), default=None
+        )
 
     def losses(self) -> Losses:
-        """What is known: finished trials, and bad ones at half the range worse than the worst (all, if none finished)."""
+        """What is known: complete trials, and bad ones at half the range worse than the worst (all, if none finished)."""
         bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
-        finished = self.with_status(Status.FINISHED)
+        finished = self.complete()
         if not finished:
             return Losses(np.empty((0, self.space.d)), np.empty(0), [], [])
-        known = np.array([self.sign * _value(trial) for trial in finished])
-        worst, span = known.max(), known.max() - known.min()
-        imputed = worst + (0.5 * span if math.isfinite(span) and span > 0 else max(1e-3, 1e-3 * abs(worst)))
-        chosen = [trial for trial in self if trial.status is Status.FINISHED or trial.status in bad]
-        values = [self.sign * _value(t) if t.status is Status.FINISHED else imputed for t in chosen]
+        imputed = _imputed(np.array([self.sign * _value(trial) for trial in finished]))
+        good = {trial.number for trial in finished}
+        chosen = [trial for trial in self if trial.number in good or trial.status in bad]
+        values = [self.sign * _value(t) if t.number in good else imputed for t in chosen]
         return Losses(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen], chosen)
+
+    def curves(self) -> Losses:
+        """What all trials have said, running ones included: some reports of each, the last one among them."""
+        bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
+        known = [(trial, t, self.sign * value) for trial in self for t, value in _thinned(trial)]
+        if not known:
+            return Losses(np.empty((0, self.space.d + 1)), np.empty(0), [], [])
+        imputed = _imputed(np.array([loss for _, _, loss in known]))
+        full = self.full_t
+        known += [(trial, trial.t or full, imputed) for trial in self if trial.status in bad]
+        known.sort(key=lambda entry: entry[0].number)  # stable: a trial's reports stay in their order
+        rows = np.array([np.append(trial.row, fidelity(t, full)) for trial, t, _ in known])
+        return Losses(rows, np.array([loss for _, _, loss in known]), [e[0].path for e in known], [e[0] for e in known])
 
     def unknown(self) -> list[Trial]:
         """Trials whose place is taken but whose value is not known: running, and errored ones that are not penalised."""
@@ -206,3 +248,24 @@ class Observations:
 def _value(trial: Trial) -> float:
     assert trial.value is not None
     return trial.value
+
+
+def fidelity(t: float, full_t: float) -> float:
+    """t on a logarithmic scale: 1 for a complete trial, 0 for one step, or for a tenth of all if that is less."""
+    return float(np.clip(1.0 + math.log(max(t, 1e-300) / full_t) / math.log(max(full_t, SHORTEST)), 0.0, 1.0))
+
+
+def _imputed(losses: Array) -> float:
+    """A loss for what has failed, from losses (n,) that are known."""
+    worst, span = losses.max(), losses.max() - losses.min()
+    return float(worst + (0.5 * span if math.isfinite(span) and span > 0 else max(1e-3, 1e-3 * abs(worst))))
+
+
+def _thinned(trial: Trial) -> list[tuple[float, float]]:
+    """A trial's finite reports on a geometric grid in t, and the last."""
+    finite = sorted((t, value) for t, value in trial.reports.items() if value is not None)
+    kept: list[tuple[float, float]] = []
+    for t, value in finite:
+        if not kept or t >= RUNGS * kept[-1][0]:
+            kept.append((t, value))
+    return kept if not finite or kept[-1] == finite[-1] else [*kept, finite[-1]]

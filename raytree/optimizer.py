@@ -29,7 +29,7 @@ from raytree import state as document
 from raytree.design import Design, default_length
 from raytree.errors import SettingError, StateError
 from raytree.explain import Explanation, path_table
-from raytree.observations import Observations, Status, Trial
+from raytree.observations import Observations, Status, Trial, as_value
 from raytree.space import Point, Space
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
@@ -69,6 +69,9 @@ class Optimizer:
             least dimension + 1, at most a third of the budget and at most 32.
         budget: how many trials there will be, if known.
         on_error: what a failed trial means: "ignore" or "penalize".
+        max_t: the t at which a trial is complete, if some are stopped before (by a scheduler): a number, or "auto" for the
+            largest that was seen. Methods with a model of fidelity learn from stopped trials at their own t, the others use
+            complete ones only. None: whatever value a trial ends with counts in full.
     """
 
     OBJECTS: ClassVar[tuple[str, ...]] = ()
@@ -88,12 +91,13 @@ class Optimizer:
         num_initial: int | None = None,
         budget: int | None = None,
         on_error: str = "ignore",
+        max_t: float | str | None = None,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space(space)
         self.seed = _checked_seed(seed)
         self.budget = _positive("budget", budget)
         self.num_initial = _positive("num_initial", num_initial) or default_length(self.space, self.budget)
-        self.observations = Observations(self.space, mode, on_error)
+        self.observations = Observations(self.space, mode, on_error, max_t)
         self._requested: list[Point] = []
         self._asks = 0
         self._given = 0
@@ -153,7 +157,7 @@ class Optimizer:
 
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
-        if len(self.observations) < self.num_initial or self.observations.best() is None:
+        if len(self.observations) < self.num_initial or not self._has_data():
             return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
@@ -162,6 +166,10 @@ class Optimizer:
             message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
             logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=first)
             return []
+
+    def _has_data(self) -> bool:
+        """Whether there is anything to learn from."""
+        return self.observations.best() is not None
 
     def _at_random(self, rng: np.random.Generator, n: int) -> Array:
         """(n, d) rows for when nothing better is known."""
@@ -187,10 +195,18 @@ class Optimizer:
         if trial_id in self.observations:
             self.observations.report(trial_id, value, float(t))
 
-    def tell(self, trial_id: str, value: Any, t: float | None = None) -> None:
-        """The final value of a trial. Unknown ids are ignored; a second time replaces the first."""
+    def tell(self, trial_id: str, value: Any, t: float | None = None, cost: float | None = None) -> None:
+        """The final value of a trial, and what it cost, if that is known. Unknown ids are ignored; a second time replaces the
+        first."""
         if trial_id in self.observations:
             self.observations.finish(trial_id, value, None if t is None else float(t))
+            spent = as_value(cost)
+            self.observations.trials[trial_id].cost = spent if spent is not None and spent > 0 else None
+
+    def expect_curves(self) -> None:
+        """Trials are being stopped or paused on their way: unless `max_t` says otherwise, the longest one is complete."""
+        if self.observations.max_t is None:
+            self.observations.max_t = "auto"
 
     def end(self, trial_id: str) -> None:
         """A trial ended without a last value: its last report counts."""
@@ -229,7 +245,11 @@ class Optimizer:
         best = self.observations.best()
         if best is None or best.value is None:
             return None
-        return Recommendation(self.space.config(best.point), best.value, None, best.id)
+        return Recommendation(self._recommended(best), best.value, None, best.id)
+
+    def _recommended(self, trial: Trial) -> Any:
+        """The configuration of a trial, to use."""
+        return self.space.config(trial.point)
 
     def explain(self) -> Explanation:
         """What was tried where: per path, trials, failures, best and mean value, share of trials."""
@@ -245,6 +265,7 @@ class Optimizer:
             "num_initial": self.num_initial,
             "budget": self.budget,
             "on_error": self.observations.on_error,
+            "max_t": self.observations.max_t,
         }
 
     def state(self) -> dict[str, Any]:
@@ -321,6 +342,7 @@ class Optimizer:
         trial.reports = {_finite(t): None if value is None else _finite(value) for t, value in saved["reports"]}
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
+        trial.cost = None if saved.get("cost") is None else _finite(saved["cost"])
         if (trial.status is Status.FINISHED) != (trial.value is not None):
             raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
 
@@ -340,6 +362,7 @@ def _dump_trial(trial: Trial) -> dict[str, Any]:
         "value": trial.value,
         "t": trial.t,
         "reports": [[t, value] for t, value in trial.reports.items()],
+        "cost": trial.cost,
     }
 
 

@@ -14,7 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from ray.tune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from ray.tune.search.searcher import Searcher
 
 from raytree import state as document
@@ -62,7 +62,8 @@ class RaytreeSearcher(Searcher):
         num_initial: suggestions from the space-filling design, the points above included.
         time_attr: what counts the progress of a trial in its results.
         on_error: what a trial that failed means: "ignore" or "penalize".
-        method: settings of the optimizer.
+        method: settings of the optimizer; with a scheduler that stops trials, `max_t` among them: the `time_attr` of a complete
+            trial, as the scheduler has it.
     """
 
     CKPT_FILE_TMPL = "searcher-state-{}.json"
@@ -212,13 +213,18 @@ class RaytreeSearcher(Searcher):
             if result is not None:
                 self._warn("metric", "a trial ended without the metric %r; its last report counts", self._metric)
         else:
-            optimizer.tell(trial_id, value, None if result is None else self._time(result))
+            optimizer.tell(trial_id, value, self._time(result or {}), (result or {}).get(TIME_TOTAL_S))
         if trial.status is Status.INVALID:
             self._warn("invalid", "a trial ended with %r, no finite number; it counts as a failed configuration", value)
         self._log(trial)
 
+    @_never_raises
     def on_pause(self, trial_id: str) -> None:
-        """A paused trial is still running for us. HyperBandForBOHB calls this unconditionally."""
+        """A paused trial is still running for us; trials are not all complete from now on. HyperBandForBOHB calls this."""
+        optimizer = self._ready()
+        if optimizer.observations.max_t is None:
+            self._warn("pause", "a scheduler pauses trials; the longest is taken to be complete (max_t=... says better)")
+            optimizer.expect_curves()
 
     def on_unpause(self, trial_id: str) -> None:
         """See `on_pause`."""

@@ -74,7 +74,7 @@ def test_posterior_of_target_and_realizations_equals_the_dense_gaussian_process(
         assert posterior.predict(space.path_of(row), row[None]).mean[0] == pytest.approx(mean[0], abs=1e-8)
     targets = [("g", row, None) for row in rows]
     np.testing.assert_allclose(
-        posterior.observed_means(), slow(model, theta, targets, data) @ np.linalg.solve(K, model.y), atol=1e-8
+        posterior.target_means(), slow(model, theta, targets, data) @ np.linalg.solve(K, model.y), atol=1e-8
     )
     places = space.sample(rng, 6)
     asked = [("g", row, None) for row in places]
@@ -241,7 +241,7 @@ def test_the_greedy_step_is_the_difference_of_the_joint_determinant():
     fitted = optimizer._fit()
     for _ in range(3):
         optimizer.ask()
-    running = optimizer._with_pending(fitted)
+    running = optimizer._with_pending(fitted, np.random.default_rng(0))
     posterior, theta = fitted.posterior, fitted.posterior.theta
     pending = optimizer.pending
     row = np.array([0.77])

@@ -351,7 +351,7 @@ def test_expected_improvement_is_averaged_over_hyperparameters():
     assert len(mixture.parts) == 10
     row = optimizer.space.sample(np.random.default_rng(0), 1)
     path = optimizer.space.path_of(row[0])
-    each = [np.exp(log_ei(*part.predict(path, mixture.inputs(row)), part.lowest))[0] for part in mixture.parts]
+    each = [np.exp(log_ei(*part.predict(path, mixture.numbers(row)), part.lowest))[0] for part in mixture.parts]
     assert np.exp(optimizer._scores(mixture, row)[0]) == pytest.approx(np.mean(each))
 
 

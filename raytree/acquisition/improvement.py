@@ -7,11 +7,14 @@ EI = s (xi Phi(xi) + phi(xi)) = s h(xi). log h is finite and monotone for every 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from raytree.gp.linalg import Array
+from raytree.space import Path
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 _FAR = -1e3
@@ -48,3 +51,29 @@ def log_mean(values: Array, gradients: Array) -> tuple[float, Array]:
     top = float(np.max(values))
     weights = np.exp(values - top)
     return top + math.log(float(weights.mean())), weights @ gradients / weights.sum()
+
+
+class Parts(Protocol):
+    """Posteriors with equal weights, and what they see of rows."""
+
+    @property
+    def parts(self) -> Sequence[Any]: ...
+    def numbers(self, rows: Array) -> Array: ...
+
+
+def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
+    """(m,) the log of EI averaged over the parts of a posterior, at rows (m, d) of one path."""
+    numbers = posterior.numbers(rows)
+    predictions = [(part.predict(path, numbers), part.lowest) for part in posterior.parts]
+    each = [log_ei(prediction.mean, prediction.sd, lowest) for prediction, lowest in predictions]
+    return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
+
+
+def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[float, Array]:
+    """`log_improvement` at one row (d,), and its gradient (d,)."""
+    numbers = posterior.numbers(row[None])[0]
+    each = []
+    for part in posterior.parts:
+        mean, sd, by_mean, by_sd = part.gradient(path, numbers)
+        each.append(log_ei_at(mean, sd, by_mean, by_sd, part.lowest))
+    return each[0] if len(each) == 1 else log_mean(np.array([v for v, _ in each]), np.array([g for _, g in each]))

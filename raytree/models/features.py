@@ -6,7 +6,8 @@ Weights come in blocks that share one prior variance:
 - one weight per (decision, cell) edge, the last edge included, so that sibling leaves can be told apart (ours); or, as in the
   paper, one per inner node (`weights="nodes"`);
 - functions of the shared parameters (section 2.4): one-hot for categories, and for numbers either a linear function, random
-  Fourier features (supplement, section 3), or Legendre polynomials (ours: smooth, deterministic, exact for low degrees).
+  Fourier features (supplement, section 3), or Legendre polynomials (ours: smooth, deterministic, exact for low degrees);
+- a curve of the fidelity (section 5), if rows have one: their last column, behind those of the space.
 
 Notation: D weights; z (m, D_p) the features of m rows on path p, for the D_p weights on that path.
 """
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from raytree.errors import SettingError
+from raytree.gp.context import TRENDS, trend
 from raytree.gp.linalg import Array
 from raytree.space import Categorical, Path, Space
 
@@ -33,7 +35,7 @@ FOURIER = 25
 _DERIVATIVES = legendre.legder(np.eye(DEGREE + 1))
 """(k, l): the share of the k-th polynomial in the derivative of the l-th."""
 
-ROOT, EDGE, SHARED = 0, 1, 2
+ROOT, EDGE, SHARED, TREND = 0, 1, 2, 3
 
 
 class Basis(NamedTuple):
@@ -101,16 +103,22 @@ def _legendre(x: Array, degree: int) -> Array:
 
 @dataclass(frozen=True)
 class PathFeatures:
-    """The weights on one path: `columns` (D_p,) their positions among all, `groups` the functions of shared parameters."""
+    """The weights on one path: `columns` (D_p,) their positions among all, `groups` the functions of shared parameters.
+
+    With `fidelity` rows have it as their last column, and the last features are its curve's.
+    """
 
     columns: np.ndarray
     groups: tuple[Group, ...]
+    fidelity: bool = False
 
     def values(self, rows: Array) -> Array:
         """(m, D_p) features of rows on the path."""
         z = np.ones((len(rows), len(self.columns)))
         for group in self.groups:
             z[:, group.start : group.stop] = group.values(rows[:, group.parameters]).reshape(len(rows), -1)
+        if self.fidelity:
+            z[:, -TRENDS:] = trend(rows[:, -1])
         return z
 
     def with_slopes(self, row: Array) -> tuple[Array, list[Array]]:
@@ -120,6 +128,8 @@ class PathFeatures:
             values, slope = group.with_slopes(row[group.parameters])
             z[group.start : group.stop] = values.ravel()
             slopes.append(slope)
+        if self.fidelity:
+            z[-TRENDS:] = trend(row[-1])
         return z, slopes
 
     def pull_back(self, slopes: list[Array], by_feature: Array, out: Array) -> None:
@@ -136,14 +146,17 @@ class Features:
         shared: "smooth", "linear", "fourier", or "none".
         weights: "edges", "nodes" (the paper), or "none".
         seed: of the Fourier features.
+        fidelity: whether rows have a fidelity.
     """
 
-    def __init__(self, space: Space, shared: str = "smooth", weights: str = "edges", seed: int = 0) -> None:
+    def __init__(
+        self, space: Space, shared: str = "smooth", weights: str = "edges", seed: int = 0, fidelity: bool = False
+    ) -> None:
         if shared not in ("smooth", "linear", "fourier", "none"):
             raise SettingError("shared", f"must be 'smooth', 'linear', 'fourier' or 'none', got {shared!r}.")
         if weights not in ("edges", "nodes", "none"):
             raise SettingError("weights", f"must be 'edges', 'nodes' or 'none', got {weights!r}.")
-        self.space, self.shared, self.weights = space, shared, weights
+        self.space, self.shared, self.weights, self.fidelity = space, shared, weights, fidelity
         self._bases: dict[int, tuple[int, Basis]] = {}
         self._edges: dict[tuple[int, int], int] = {}
         groups = [ROOT] if weights != "none" else []
@@ -163,6 +176,10 @@ class Features:
             groups += [SHARED] * len(basis.order)
             parameters += [i] * len(basis.order)
             orders += basis.order.tolist()
+        if fidelity:
+            groups += [TREND] * TRENDS
+            parameters += [-1] * TRENDS
+            orders += [0] * TRENDS
         self.group = np.array(groups, dtype=int)
         self.parameter = np.array(parameters, dtype=int)
         self.order = np.array(orders, dtype=float)
@@ -212,4 +229,6 @@ class Features:
             for i in members:
                 start, basis = self._bases[i]
                 columns += range(start, start + len(basis.order))
-        return PathFeatures(np.array(columns, dtype=int), tuple(groups))
+        if self.fidelity:
+            columns += range(self.D - TRENDS, self.D)
+        return PathFeatures(np.array(columns, dtype=int), tuple(groups), self.fidelity)

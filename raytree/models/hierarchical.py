@@ -199,7 +199,7 @@ class HierarchicalPosterior:
         prior = self.model.correlation(self.theta, numbers, numbers, self.model._on_same_path(paths, paths))
         return self.target * (self.alpha @ cross), self.target * prior - w.T @ w
 
-    def observed_means(self) -> Array:
+    def target_means(self) -> Array:
         """(n,) posterior means of the target at the observations."""
         R = self.model.correlation(self.theta, self.model.X, self.model.X, self.model._alike)
         return np.asarray(self.target * (self.alpha[: len(self.model.y)] @ R))

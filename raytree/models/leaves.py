@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Factored(NamedTuple):
     kernel: Array  # (P, m, m) without noise
     slope: Array
+    by_context: Array  # (c, P, m, m) derivatives of the kernel by the context kernel's parameters
     inverse: Array  # (P, m, m) inv(L)
     A: Array  # (P m, D)
     v: Array  # (P m,)
@@ -44,6 +45,7 @@ class Stack:
         self.squared = np.zeros((P, width, m, m))
         self.dims = np.full((P, width), -1)
         self.y = np.zeros((P, m))
+        self.context, self.fidelity = model.context, np.ones((P, m))
         Z = np.zeros((P, m, len(model.layout.columns)))
         for p, path in enumerate(paths):
             index = model.members[path]
@@ -55,6 +57,8 @@ class Stack:
                 rows[:, used], rows[:, used], model.categorical[used]
             )
             self.y[p, :count] = model.y[index]
+            if self.context is not None:
+                self.fidelity[p, :count] = rows[:, -1]
             on = model.features.on(path)
             Z[p, :count, [position[int(c)] for c in on.columns]] = on.values(rows).T
         self.Z = Z
@@ -67,12 +71,18 @@ class Stack:
         k, slope = matern52(r2)
         amplitude = np.array([h.amplitude[path] for path in self.paths])[:, None, None]
         kernel, slope = amplitude * k * self.both, amplitude * slope * self.both
+        by_context = np.empty((0, *kernel.shape))
+        if self.context is not None:
+            between, by_context = self.context.slopes(h.context, self.fidelity, self.fidelity)
+            by_context = by_context * kernel
+            kernel, slope = kernel * between, slope * between
         noise = h.noise * np.eye(self.m) * self.real[:, :, None]
         inverse, log_det = linalg.stacked_inverse_factors(kernel + noise + self.padding)
         offset = np.array([h.offset[path] for path in self.paths])[:, None] * self.real
         A = inverse @ self.Z
         v = (inverse @ (self.y - offset)[:, :, None])[:, :, 0]
-        return Factored(kernel, slope, inverse, A.reshape(A.shape[0] * self.m, A.shape[-1]), v.ravel(), float(log_det.sum()))
+        A = A.reshape(A.shape[0] * self.m, A.shape[-1])
+        return Factored(kernel, slope, by_context, inverse, A, v.ravel(), float(log_det.sum()))
 
     def add_gradient(self, gradient: Array, at: dict, h: Hyperparameters, part: Factored, residual: Array, C: Array) -> None:
         """Adds 1/2 sum(W dK) for the parameters of these leaves, with W = inv(K)_pp - alpha alpha'."""
@@ -84,6 +94,8 @@ class Stack:
         gradient[at["noise", None]] += 0.5 * h.noise * np.sum(np.diagonal(W, axis1=1, axis2=2) * self.real)
         by_amplitude = 0.5 * np.sum(W * part.kernel, axis=(1, 2))
         gradient[at["amplitude", None]] += by_amplitude.sum()
+        for c, by_parameter in enumerate(part.by_context):
+            gradient[at["context", c]] += 0.5 * np.sum(W * by_parameter)
         by_length = 0.5 * np.einsum("pij,pkij->pk", W * part.slope, self.squared)
         for p, path in enumerate(self.paths):
             if ("amplitude_p", path) in at:

@@ -9,6 +9,9 @@ Hyperparameters theta (all logarithms, MAP): noise, leaf amplitude and length-sc
 them, but for a deviation per leaf amplitude and per length-scale that is shrunk towards 0 (ours: a leaf with two points
 borrows from the others, one with fifty has its own). With `offsets=True` also b_p per leaf, as in the paper.
 
+Rows may have a fidelity behind the columns of the space: leaf kernels are then multiplied by a context kernel (section 5 of the
+paper, `gp.context`), and a curve of the fidelity is on every path.
+
 Notation: n observations on P visited paths, n_p on path p, d_p its kernel's dimensions; columns of z as in `features`.
 """
 
@@ -22,10 +25,11 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import linalg
+from raytree.gp.context import CONTEXTS, Context
 from raytree.gp.linalg import Array
 from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
-from raytree.models.features import EDGE, ROOT, SHARED, Features
+from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features
 from raytree.models.leaves import Stack
 from raytree.models.tree_posterior import TreePosterior
 from raytree.space import Categorical, Path, Space
@@ -56,6 +60,7 @@ PRIORS = {
     "shared": Prior(-1.0, 1.5, -12.0, 8.0),
     "decay": Prior(-1.5, 1.0, -6.0, 0.0),
     "offset": Prior(0.0, 1.0, -5.0, 5.0),
+    "trend": Prior(0.0, 1.5, -10.0, 6.0),
 }
 ROOT_VARIANCE = 1.0
 # A deviation of one leaf or one length-scale from what all have in common: nearly none while few rows speak of it, since a
@@ -71,11 +76,13 @@ class Settings:
         leaf: dimensions of a leaf's kernel: "alive" (all that vary on the path) or "own" (those not shared; the paper).
         tied: whether leaves share hyperparameters; otherwise each has its own.
         offsets: whether each visited leaf has an offset b_p, estimated.
+        context: of `gp.context`, for rows with a fidelity.
     """
 
     leaf: str = "alive"
     tied: bool = True
     offsets: bool = False
+    context: str = "quadratic"
 
 
 class _Layout:
@@ -106,9 +113,13 @@ class _Layout:
             names.append(("decay", None))
         if settings.offsets:
             names += [("offset", path) for path in paths]
+        context = CONTEXTS[settings.context].parameters if features.fidelity else ()
+        if context:
+            names.append(("trend", None))
+        priors = [PRIORS[kind] for kind, _ in names] + [Prior(*parameter) for parameter in context]
+        names += [("context", k) for k in range(len(context))]
         self.names = names
         self.at = {name: k for k, name in enumerate(names)}
-        priors = [PRIORS[kind] for kind, _ in names]
         self.mean = np.array([p.mean for p in priors])
         self.sd = np.array([p.sd for p in priors])
         seen: dict[tuple[str, object], int] = {("amplitude_p", path): n for path, n in counts.items()}
@@ -133,6 +144,7 @@ class Hyperparameters(NamedTuple):
     inverse_squared_length: Array  # (d,)
     weight_variance: Array  # (D,)
     offset: dict[Path, float]
+    context: Array  # parameters of the context kernel
 
 
 class TreeModel:
@@ -141,7 +153,7 @@ class TreeModel:
     Args:
         space: the search space.
         features: the weights.
-        rows: (n, d) rows.
+        rows: (n, d) rows, or (n, d + 1) with a fidelity if the features have one.
         y: (n,) standardised losses.
         paths: n paths.
         settings: which variant.
@@ -153,6 +165,7 @@ class TreeModel:
         settings = settings or Settings()
         self.space, self.features, self.settings = space, features, settings
         self.rows, self.y = rows, y
+        self.context: Context | None = CONTEXTS[settings.context] if features.fidelity else None
         members: dict[Path, list[int]] = {}
         for k, path in enumerate(paths):
             members.setdefault(path, []).append(k)
@@ -201,7 +214,9 @@ class TreeModel:
         shared = np.flatnonzero(group == SHARED)
         by_parameter = {i: value("shared", i) for i in set(parameter[shared].tolist())}
         log_variance[shared] = [by_parameter[i] for i in parameter[shared].tolist()]
+        log_variance[group == TREND] = value("trend")
         log_variance += value("decay") * np.maximum(order - 1.0, 0.0)
+        context = [float(theta[at["context", k]]) for k in range(len(self.context.parameters))] if self.context else []
         return Hyperparameters(
             float(np.exp(value("noise"))),
             {path: float(np.exp(common + value("amplitude_p", path))) for path in self.members},
@@ -209,6 +224,7 @@ class TreeModel:
             np.exp(-2.0 * lengths),
             np.exp(log_variance),
             {path: value("offset", path) for path in self.members},
+            np.array(context),
         )
 
     # Marginal likelihood
@@ -259,6 +275,8 @@ class TreeModel:
         group, parameter = self.features.group[columns], self.features.parameter[columns]
         if ("edge", None) in at:
             gradient[at["edge", None]] = by_weight[group == EDGE].sum()
+        if ("trend", None) in at:
+            gradient[at["trend", None]] = by_weight[group == TREND].sum()
         for i in set(parameter[group == SHARED].tolist()):
             gradient[at["shared", i]] = by_weight[(group == SHARED) & (parameter == i)].sum()
         if ("decay", None) in at:
@@ -270,6 +288,6 @@ class TreeModel:
         theta, _ = map_fit(self.negative_log_posterior, self.start(previous), self.layout.bounds, max_evaluations)
         return theta
 
-    def posterior(self, theta: Array) -> TreePosterior:
-        """The posterior at theta."""
-        return TreePosterior(self, self.unpack(theta))
+    def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
+        """The posterior at theta; `target` is the fidelity of rows that have none."""
+        return TreePosterior(self, self.unpack(theta), target)

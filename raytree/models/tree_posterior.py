@@ -5,7 +5,9 @@
 
 Rows whose value is not known yet (running trials) are appended to their leaf's factor and to Lambda, with no share in beta
 or m_c: that is conditioning on their posterior mean (the "believer"), which leaves every mean as it is and shrinks
-variances, those of the weights included.
+variances, those of the weights included. They can be given values as well, such as draws from the posterior.
+
+Where the model has fidelities, rows (m, d) without one are meant at `target`.
 
 Notation as in `tree`; m rows to predict, L_p the factor of M_p, A_p = inv(L_p) Z_p'.
 """
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 class Leaf(NamedTuple):
     """One leaf: its rows, observed ones first."""
 
-    X: Array  # (n_p, d_p)
+    X: Array  # (n_p, d_p), and the fidelity if there is one
     L: Array  # (n_p, n_p)
     A: Array  # (n_p, D_p)
+    v: Array  # (n_p,) inv(L) (y - b)
     beta: Array  # (n_p,), 0 for rows without a value
 
 
@@ -52,29 +55,43 @@ class TreePosterior:
     Args:
         model: the model and its data.
         h: hyperparameters.
+        target: the fidelity of rows that have none.
     """
 
-    def __init__(self, model: TreeModel, h: Hyperparameters) -> None:
-        self.model, self.h = model, h
+    def __init__(self, model: TreeModel, h: Hyperparameters, target: float = 1.0) -> None:
+        self.model, self.h, self.target = model, h, target
         self.space, self.features = model.space, model.features
         self._inverse_length = h.inverse_squared_length
-        factored = {}
+        self.leaves = {}
         for path, index in model.members.items():
-            X = model.rows[index][:, self.dims(path)]
+            X = self._inputs(path, model.rows[index])
             L = linalg.cholesky(self._kernel(path, X, X)[0] + h.noise * np.eye(len(X)))
             A = linalg.solve_lower(L, self.features.on(path).values(model.rows[index]))
             v = linalg.solve_lower(L, model.y[index] - h.offset[path])
-            factored[path] = (X, L, A, v)
-        self._index_columns(factored)
+            self.leaves[path] = Leaf(X, L, A, v, np.empty(0))
+        self._index_columns(self.leaves)
+        self._factor_weights()
+        self._solve()
+        self.lowest = float(self.target_means().min(initial=np.inf))  # what improvement is measured from
+
+    @property
+    def parts(self) -> list[TreePosterior]:
+        """Itself: see `Together`."""
+        return [self]
+
+    def together(self, others: Sequence[TreePosterior]) -> Together:
+        """This and other posteriors with equal weights."""
+        return Together([self, *others])
+
+    def _solve(self) -> None:
+        """The means m_c and beta_p that the values in the leaves' v imply."""
         projection = np.zeros(self.D)
-        for path, (_, _, A, v) in factored.items():
-            projection[self.columns_of(path)[0]] += A.T @ v
-        self._factor_weights({path: A for path, (_, _, A, _) in factored.items()})
+        for path, leaf in self.leaves.items():
+            projection[self.columns_of(path)[0]] += leaf.A.T @ leaf.v
         self.weights = linalg.solve(self._L, projection)  # m_c
-        self.leaves = {
-            path: Leaf(X, L, A, linalg.solve_upper(L, v - A @ self.weights[self.columns_of(path)[0]]))
-            for path, (X, L, A, v) in factored.items()
-        }
+        for path, leaf in self.leaves.items():
+            residual = leaf.v - leaf.A @ self.weights[self.columns_of(path)[0]]
+            self.leaves[path] = leaf._replace(beta=linalg.solve_upper(leaf.L, residual))
 
     # Weights
 
@@ -102,11 +119,11 @@ class TreePosterior:
             )
         return found
 
-    def _factor_weights(self, A_of: dict[Path, Array]) -> None:
+    def _factor_weights(self) -> None:
         precision = np.zeros((self.D, self.D))
-        for path, A in A_of.items():
+        for path, leaf in self.leaves.items():
             at = self.columns_of(path)[0]
-            precision[np.ix_(at, at)] += A.T @ A
+            precision[np.ix_(at, at)] += leaf.A.T @ leaf.A
         precision[np.diag_indices(self.D)] += 1.0 / self.h.weight_variance[self.columns]
         self._L = linalg.cholesky(precision)  # of Lambda
 
@@ -128,25 +145,46 @@ class TreePosterior:
         """The prior variance of a leaf's function."""
         return self.h.amplitude.get(path, self.h.common_amplitude)
 
+    def numbers(self, rows: Array) -> Array:
+        """Rows (m, d) or (m, d + 1) with a fidelity, if the model has them."""
+        if self.model.context is None or rows.shape[1] > self.space.d:
+            return rows
+        return np.column_stack([rows, np.full(len(rows), self.target)])
+
+    def _inputs(self, path: Path, rows: Array) -> Array:
+        """(m, d_p) what a leaf's kernel sees of full rows: its dimensions, and the fidelity."""
+        dims = self.dims(path)
+        return rows[:, dims] if self.model.context is None else rows[:, np.append(dims, self.space.d)]
+
     def _kernel(self, path: Path, a: Array, b: Array) -> tuple[Array, Array]:
         """The leaf kernel (n, m) and its slope."""
         dims = self.dims(path)
-        squared = squared_differences(a, b, self.model.categorical[dims])
+        squared = squared_differences(a[:, : len(dims)], b[:, : len(dims)], self.model.categorical[dims])
         k, slope = matern52(np.einsum("kij,k->ij", squared, self._inverse_length[dims]))
-        amplitude = self.amplitude(path)
-        return amplitude * k, amplitude * slope
+        factor: float | Array = self.amplitude(path)
+        if self.model.context is not None:
+            factor = factor * self.model.context(self.h.context, a[:, -1], b[:, -1])
+        return factor * k, factor * slope
 
-    def _kernel_gradient(self, path: Path, X: Array, x: Array, dims: np.ndarray) -> tuple[Array, Array]:
+    def _prior_variance(self, path: Path, X: Array) -> Array:
+        """(m,) the leaf kernel of each row with itself."""
+        variance = np.full(len(X), self.amplitude(path))
+        return variance if self.model.context is None else variance * self.model.context.diagonal(self.h.context, X[:, -1])
+
+    def _kernel_gradient(self, path: Path, X: Array, x: Array) -> tuple[Array, Array]:
         """The kernel (n,) between rows X (n, d_p) and one x (d_p,), and its derivatives (n, d_p) by x."""
-        difference = X - x
+        dims = self.dims(path)
+        factor: float | Array = self.amplitude(path)
+        if self.model.context is not None:
+            factor = factor * self.model.context(self.h.context, X[:, -1], x[-1:])[:, 0]
+        difference = X[:, : len(dims)] - x[: len(dims)]
         categorical = self.model.categorical[dims]
         if categorical.any():
             difference[:, categorical] = np.abs(difference[:, categorical]) > 1e-9
         scaled = difference * self._inverse_length[dims]
         k, slope = matern52(np.sum(difference * scaled, axis=1))
         scaled[:, categorical] = 0.0
-        amplitude = self.amplitude(path)
-        return amplitude * k, (amplitude * slope)[:, None] * scaled
+        return factor * k, (factor * slope)[:, None] * scaled
 
     def observed_means(self) -> Array:
         """(n,) posterior means at the observations: y - s2 alpha."""
@@ -155,31 +193,72 @@ class TreePosterior:
             means[index] -= self.h.noise * self.leaves[path].beta[: len(index)]
         return means
 
+    def target_means(self) -> Array:
+        """(n,) posterior means at the observations' configurations, at the target fidelity."""
+        if self.model.context is None:
+            return self.observed_means()
+        means = np.empty(len(self.model.y))
+        for path, index in self.model.members.items():
+            means[index] = self.predict(path, self.model.rows[index][:, : self.space.d]).mean
+        return means
+
     # Prediction
 
-    def predict(self, path: Path, rows: Array) -> Prediction:
-        """The function g_p(x) + z_p' c + b_p at rows (m, d) on one path."""
+    def _project(self, path: Path, rows: Array) -> tuple[Array, Array, Array, Array]:
+        """For full rows: means (m,), inv(L_p) k (n_p, m), inv(L) t (D, m), and features of untouched weights (m, u)."""
         on = self.features.on(path)
         z = on.values(rows)
         seen, inside, outside = self.columns_of(path)
         mean = z[:, inside] @ self.weights[seen] + self.h.offset.get(path, 0.0)
         t = z[:, inside]
-        variance = np.full(len(rows), self.amplitude(path))
         leaf = self.leaves.get(path)
+        w = np.empty((0, len(rows)))
         if leaf is not None:
-            k, _ = self._kernel(path, leaf.X, rows[:, self.dims(path)])
+            k, _ = self._kernel(path, leaf.X, self._inputs(path, rows))
             w = linalg.solve_lower(leaf.L, k)
             mean = mean + leaf.beta @ k
-            variance = variance - np.sum(w**2, axis=0)
             t = t - w.T @ leaf.A[:, inside]
-        q = linalg.solve_lower(self._L, self._scatter(seen, t))
-        variance = variance + np.sum(q**2, axis=0)
-        if len(outside):
-            variance = variance + z[:, outside] ** 2 @ self.h.weight_variance[on.columns[outside]]
+        scaled = z[:, outside] * np.sqrt(self.h.weight_variance[on.columns[outside]])
+        return mean, w, linalg.solve_lower(self._L, self._scatter(seen, t)), scaled
+
+    def predict(self, path: Path, rows: Array) -> Prediction:
+        """The function g_p(x) + z_p' c + b_p at rows (m, d) on one path."""
+        rows = self.numbers(rows)
+        mean, w, q, apart = self._project(path, rows)
+        variance = self._prior_variance(path, self._inputs(path, rows))
+        variance = variance - np.sum(w**2, axis=0) + np.sum(q**2, axis=0) + np.sum(apart**2, axis=1)
         return Prediction(mean, np.sqrt(np.maximum(variance, _TINY)))
+
+    def joint(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
+        """Mean (m,) and covariance (m, m) of the function at rows (m, d), each on its path."""
+        rows = self.numbers(rows)
+        mean, covariance = np.empty(len(rows)), np.zeros((len(rows), len(rows)))
+        weights = np.zeros((self.D, len(rows)))
+        untouched = np.zeros((self.features.D, len(rows)))
+        groups: dict[Path, list[int]] = {}
+        for k, path in enumerate(paths):
+            groups.setdefault(path, []).append(k)
+        for path, index in groups.items():
+            X = self._inputs(path, rows[index])
+            mean[index], w, weights[:, index], apart = self._project(path, rows[index])
+            covariance[np.ix_(index, index)] = self._kernel(path, X, X)[0] - w.T @ w
+            untouched[np.ix_(self.features.on(path).columns[self.columns_of(path)[2]], index)] = apart.T
+        return mean, covariance + weights.T @ weights + untouched.T @ untouched
+
+    def informs(self, path: Path, rows: Array, fidelity: float) -> Array:
+        """(m,) which share of what is unknown at rows (m, d) an evaluation at another fidelity would explain."""
+        there, here = np.column_stack([rows, np.full(len(rows), fidelity)]), self.numbers(rows)
+        (_, w, q, apart), (_, w_here, q_here, apart_here) = self._project(path, there), self._project(path, here)
+        assert self.model.context is not None
+        between = self.model.context(self.h.context, np.array([fidelity]), np.array([self.target]))[0, 0]
+        covariance = between * self.amplitude(path) - np.sum(w * w_here, axis=0) + np.sum(q * q_here, axis=0)
+        covariance = covariance + np.sum(apart * apart_here, axis=1)
+        spread = (self.predict(path, there).sd ** 2 + self.h.noise) * self.predict(path, here).sd ** 2
+        return np.asarray(np.clip(covariance**2 / spread, 0.0, 1.0))
 
     def predict_path(self, path: Path, rows: Array) -> Prediction:
         """The path alone, z_p' c + b_p, eq. (6): without the leaf's own function."""
+        rows = self.numbers(rows)
         on = self.features.on(path)
         z = on.values(rows)
         seen, inside, outside = self.columns_of(path)
@@ -199,17 +278,19 @@ class TreePosterior:
         Of `predict`, or with `whole=False` of `predict_path`.
         """
         on: PathFeatures = self.features.on(path)
+        row = self.numbers(row[None])[0]
         z, slopes = on.with_slopes(row)
         seen, inside, outside = self.columns_of(path)
         dims = self.dims(path)
         mean = float(z[inside] @ self.weights[seen]) + self.h.offset.get(path, 0.0)
-        d_mean, d_variance = np.zeros(len(row)), np.zeros(len(row))
-        variance = self.amplitude(path) if whole else 0.0
+        d_mean, d_variance = np.zeros(self.space.d), np.zeros(self.space.d)
+        x = self._inputs(path, row[None])
+        variance = float(self._prior_variance(path, x)[0]) if whole else 0.0
         t = z.copy()
         leaf = self.leaves.get(path) if whole else None
         dk = w_dk = np.empty((0, 0))
         if leaf is not None:
-            k, dk = self._kernel_gradient(path, leaf.X, row[dims], dims)
+            k, dk = self._kernel_gradient(path, leaf.X, x[0])
             solved = linalg.solve_lower(leaf.L, np.column_stack([k, dk]))
             w, w_dk = solved[:, 0], solved[:, 1:]
             mean += float(leaf.beta @ k)
@@ -237,34 +318,53 @@ class TreePosterior:
 
     # Pending rows
 
-    def condition(self, rows: Array, paths: Sequence[Path]) -> TreePosterior:
-        """This posterior with rows (m, d) whose values are taken to be their means."""
+    def condition(self, rows: Array, paths: Sequence[Path], values: Array | None = None) -> TreePosterior:
+        """This posterior with more rows (m, d): their values (m,), or their means taken for values."""
         if not len(rows):
             return self
+        rows = self.numbers(rows)
         grown = object.__new__(TreePosterior)
         grown.model, grown.h, grown.space, grown.features = self.model, self.h, self.space, self.features
-        grown._inverse_length = self._inverse_length
+        grown._inverse_length, grown.target = self._inverse_length, self.target
         grown.leaves = dict(self.leaves)
         groups: dict[Path, list[int]] = {}
         for k, path in enumerate(paths):
             groups.setdefault(path, []).append(k)
         for path, index in groups.items():
-            grown.leaves[path] = self._grow(path, rows[index])
+            grown.leaves[path] = self._grow(path, rows[index], None if values is None else values[index])
         grown._index_columns(grown.leaves)
-        grown.weights = np.zeros(grown.D)
-        grown.weights[grown._position[self.columns]] = self.weights
-        grown._factor_weights({path: leaf.A for path, leaf in grown.leaves.items()})
+        grown._factor_weights()
+        grown.lowest = self.lowest
+        if values is not None:
+            grown._solve()
+            grown.lowest = min(self.lowest, float(values.min()))
+        else:
+            grown.weights = np.zeros(grown.D)
+            grown.weights[grown._position[self.columns]] = self.weights
         return grown
 
-    def _grow(self, path: Path, rows: Array) -> Leaf:
-        X = rows[:, self.dims(path)]
+    def _grow(self, path: Path, rows: Array, values: Array | None) -> Leaf:
+        X = self._inputs(path, rows)
         z = self.features.on(path).values(rows)
         corner = self._kernel(path, X, X)[0] + self.h.noise * np.eye(len(rows))
+        y = (self.predict(path, rows).mean if values is None else values) - self.h.offset.get(path, 0.0)
         leaf = self.leaves.get(path)
         if leaf is None:
             L = linalg.cholesky(corner)
-            return Leaf(X, L, linalg.solve_lower(L, z), np.zeros(len(rows)))
+            return Leaf(X, L, linalg.solve_lower(L, z), linalg.solve_lower(L, y), np.zeros(len(rows)))
         n = len(leaf.X)
         L = linalg.append(leaf.L, self._kernel(path, leaf.X, X)[0], corner)
         A = np.vstack([leaf.A, linalg.solve_lower(L[n:, n:], z - L[n:, :n] @ leaf.A)])
-        return Leaf(np.vstack([leaf.X, X]), L, A, np.append(leaf.beta, np.zeros(len(rows))))
+        v = np.append(leaf.v, linalg.solve_lower(L[n:, n:], y - L[n:, :n] @ leaf.v))
+        return Leaf(np.vstack([leaf.X, X]), L, A, v, np.append(leaf.beta, np.zeros(len(rows))))
+
+
+class Together:
+    """Several posteriors with equal weights, such as one for every guess at the values of running trials."""
+
+    def __init__(self, parts: Sequence[TreePosterior]) -> None:
+        self.parts = list(parts)
+
+    def numbers(self, rows: Array) -> Array:
+        """What the parts see of rows (m, d)."""
+        return self.parts[0].numbers(rows)

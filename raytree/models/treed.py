@@ -203,7 +203,9 @@ class Fit(NamedTuple):
     theta: Array
     X: Array
     L: Array
-    beta: Array
+    v: Array  # inv(L) (y - mean)
+    beta: Array  # 0 for rows without a value
+    lowest: float  # what improvement is measured from
 
 
 class TreedPosterior:
@@ -219,14 +221,16 @@ class TreedPosterior:
         self.fits = [
             [self._factor(theta, path[-1].rows) for theta in leaf] for leaf, path in zip(thetas, model.paths, strict=True)
         ]
-        self.lowest = float(self.observed_means().min())
+        lowest = float(self.observed_means().min())
+        self.fits = [[fit._replace(lowest=lowest) for fit in fits] for fits in self.fits]
 
     def _factor(self, theta: Array, leaf: np.ndarray) -> Fit:
         rows = leaf if self.model.conditioning == "leaf" else np.arange(len(self.model.y))
         X = self.model.warped(theta, self.model.X[rows])
         K = self.model.covariance(theta, X, X) + np.exp(theta[_NOISE]) * np.eye(len(rows))
         L = linalg.cholesky(K)
-        return Fit(theta, X, L, linalg.solve(L, self.model.y[rows] - theta[_MEAN]))
+        v = linalg.solve_lower(L, self.model.y[rows] - theta[_MEAN])
+        return Fit(theta, X, L, v, linalg.solve_upper(L, v), np.inf)
 
     def each(self, leaf: int, numbers: Array) -> list[Prediction]:
         """The predictions of a leaf's processes at numbers (m, C), one per theta."""
@@ -266,23 +270,59 @@ class TreedPosterior:
             means[rows] = np.mean([p.mean for p in self.each(leaf, self.model.X[rows])], axis=0)
         return means
 
-    def condition(self, rows: Array, paths: Sequence[Path]) -> TreedPosterior:
-        """This posterior with rows (m, d) whose values are taken to be their means, in every leaf that they concern."""
+    def target_means(self) -> Array:
+        """`observed_means`: there are no fidelities here."""
+        return self.observed_means()
+
+    def joint(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
+        """Mean (m,) and covariance (m, m) at rows (m, d), averaged over thetas; rows of different leaves have none in common."""
+        numbers, leaves = self.model.inputs(rows), self.leaves(rows)
+        mean, covariance = np.empty(len(rows)), np.zeros((len(rows), len(rows)))
+        for leaf in np.unique(leaves).tolist():
+            index = np.flatnonzero(leaves == leaf)
+            means, within = [], []
+            for fit in self.fits[leaf]:
+                X = self.model.warped(fit.theta, numbers[index])
+                k = self.model.covariance(fit.theta, fit.X, X)
+                w = linalg.solve_lower(fit.L, k)
+                means.append(fit.theta[_MEAN] + fit.beta @ k)
+                within.append(self.model.covariance(fit.theta, X, X) - w.T @ w)
+            apart = np.array(means) - np.mean(means, axis=0)
+            mean[index] = np.mean(means, axis=0)
+            covariance[np.ix_(index, index)] = np.mean(within, axis=0) + apart.T @ apart / len(means)
+        return mean, covariance
+
+    def condition(self, rows: Array, paths: Sequence[Path], values: Array | None = None) -> TreedPosterior:
+        """This posterior with more rows (m, d), in every leaf that they concern: their values (m,), or their means for values."""
         if not len(rows):
             return self
         grown = object.__new__(TreedPosterior)
-        grown.model, grown.lowest = self.model, self.lowest
+        grown.model = self.model
         numbers, leaves = self.model.inputs(rows), self.leaves(rows)
         grown.fits = []
         for leaf, fits in enumerate(self.fits):
-            here = numbers if self.model.conditioning == "all" else numbers[leaves == leaf]
-            grown.fits.append([self._grown(fit, here) for fit in fits])
+            here = np.ones(len(rows), bool) if self.model.conditioning == "all" else leaves == leaf
+            grown.fits.append([self._grown(fit, numbers[here], None if values is None else values[here]) for fit in fits])
+        if values is not None:
+            lowest = float(values.min())
+            grown.fits = [[fit._replace(lowest=min(fit.lowest, lowest)) for fit in fits] for fits in grown.fits]
         return grown
 
-    def _grown(self, fit: Fit, numbers: Array) -> Fit:
+    def _grown(self, fit: Fit, numbers: Array, values: Array | None) -> Fit:
         if not len(numbers):
             return fit
         new = self.model.warped(fit.theta, numbers)
+        between = self.model.covariance(fit.theta, fit.X, new)
         corner = self.model.covariance(fit.theta, new, new) + np.exp(fit.theta[_NOISE]) * np.eye(len(new))
-        L = linalg.append(fit.L, self.model.covariance(fit.theta, fit.X, new), corner)
-        return Fit(fit.theta, np.vstack([fit.X, new]), L, np.append(fit.beta, np.zeros(len(new))))
+        L, n = linalg.append(fit.L, between, corner), len(fit.X)
+        y = fit.beta @ between if values is None else values - fit.theta[_MEAN]
+        v = np.append(fit.v, linalg.solve_lower(L[n:, n:], y - L[n:, :n] @ fit.v))
+        beta = np.append(fit.beta, np.zeros(len(new))) if values is None else linalg.solve_upper(L, v)
+        return fit._replace(X=np.vstack([fit.X, new]), L=L, v=v, beta=beta)
+
+    def together(self, others: Sequence[TreedPosterior]) -> TreedPosterior:
+        """This and other posteriors of the same partition with equal weights."""
+        mixed = object.__new__(TreedPosterior)
+        mixed.model = self.model
+        mixed.fits = [[fit for part in (self, *others) for fit in part.fits[leaf]] for leaf in range(len(self.fits))]
+        return mixed

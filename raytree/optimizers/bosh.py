@@ -80,8 +80,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             than ten; B counts the running trials and the one asked for).
         maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
             decisions only).
-        settings: of every optimizer, see `Optimizer`; `num_initial` is d + 5 by default.
+        settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`; `num_initial` is d + 5 by default,
+            `pending` is "believer" (the batch term) or "ignore". With `max_t` only complete trials count.
     """
+
+    PENDING = ("believer", "ignore")
 
     def __init__(
         self,
@@ -220,7 +223,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         with one_thread():
             fitted = self._fit()
             self._suspect(fitted.posterior)
-            running = self._with_pending(fitted)
+            running = self._with_pending(fitted, rng)
             maxima = self._sample_maxima(fitted, rng)
             pool = self._pool()
             fresh = self._fresh(pool)
@@ -309,14 +312,15 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             prediction = fitted.posterior.predict(path, rows)
             maxima = self._sample_maxima(fitted, np.random.default_rng([self.seed, 7]))
             pool = self._pool()
-            scores = self._scores(fitted.posterior, self._with_pending(fitted), maxima, path, rows, list(range(len(pool))))
+            running = self._with_pending(fitted, np.random.default_rng([self.seed, 7]))
+            scores = self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(pool))))
         mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
         return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
 
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
-        rows, losses, paths, trials = self.observations.losses()
+        rows, losses, paths, trials = self._data()
         rows = rows[:, : self._d]
         scale = scale_of(losses, compress=False, robust=False)
         y = scale.forward(losses)
@@ -327,14 +331,16 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         if due and remember:
             self._theta, self._fitted_to = theta, len(y)
         posterior = model.posterior(theta)
-        return fitted_to(posterior, scale, rows, posterior.observed_means(), paths)
+        return fitted_to(posterior, scale, rows, posterior.target_means(), paths)
 
     def _numbers(self, trials: Sequence[Trial]) -> list[int]:
         """The realizations of trials, by their place in the pool."""
         number = {code: k for k, code in enumerate(self._pool())}
         return [number[self._code(trial)] for trial in trials]
 
-    def _with_pending(self, fitted: Fitted[HierarchicalPosterior]) -> HierarchicalPosterior:
+    def _with_pending(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> HierarchicalPosterior:
+        if self.treatment == "ignore":
+            return fitted.posterior
         unknown = self.observations.unknown()
         rows = np.array([trial.row[: self._d] for trial in unknown])
         return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))

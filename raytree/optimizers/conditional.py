@@ -6,23 +6,24 @@ The defaults are ours; `PAPER` is the paper's GP-cond-ls (`GP-cond` with search=
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_ei, log_ei_at, log_mean
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.local_search import climb
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, promising
 from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
+from raytree.gp.context import CONTEXTS, TRENDS
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP, Mixture
 from raytree.models.inputs import Inputs
-from raytree.optimizers.surrogate import MOST_PATHS, ExploringOptimizer, Fitted, fitted_to, next_fit
-from raytree.scaling import scale_of
+from raytree.optimizers.fidelity import FidelityOptimizer
+from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
+from raytree.scaling import Scale, scale_of
 from raytree.space import Path
 
 PAPER: dict[str, Any] = {"inference": "slice", "search": "local", "categories": "integer", "compress": False, "explore": False}
@@ -38,7 +39,7 @@ CANDIDATES, STARTS, RESERVE = 1000, 10, 32
 """Random rows; how many local searches; how many rows are handed on as a reserve against duplicates."""
 
 
-class CondKernelOptimizer(ExploringOptimizer[Mixture]):
+class CondKernelOptimizer(FidelityOptimizer[Mixture]):
     """Bayesian optimization with one Gaussian process whose kernel knows which parameters are alive.
 
     Args:
@@ -53,7 +54,7 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
             smooth kernels, locally for the others.
         compress: whether losses above the median are compressed.
         explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
-        settings: of every optimizer, see `Optimizer`.
+        settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
             "kernel": kernel, "impute": bool(impute), "categories": categories, "inference": inference, "search": search,
             "compress": compress, "explore": explore,
         }  # fmt: skip
-        self._inputs = Inputs(self.space, categories, bool(impute), KERNELS[kernel].power, self.seed)
-        self._plain_inputs = Inputs(self.space, "hamming", True, KERNELS["conditional"].power, self.seed)
+        self._inputs = Inputs(self._plain, categories, bool(impute), KERNELS[kernel].power, self.seed)
+        self._plain_inputs = Inputs(self._plain, "hamming", True, KERNELS["conditional"].power, self.seed)
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
@@ -95,10 +96,13 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             fitted = self._fit()
-            posterior = self._with_pending(fitted)
-            known = known_paths(self.space, fitted.visited, rng)
+            known = known_paths(self._plain, fitted.visited, rng)
+            if self._draws():
+                return self._with_lengths(fitted, self._drawn(fitted, self._places(fitted, known, rng), rng))
+            posterior = self._with_pending(fitted, rng)
             candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
-            return self._guarded(candidates, known, rng) if self._method["explore"] else [c.row for c in candidates]
+            found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
+            return self._with_lengths(fitted, found)
 
     def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:
         """The best of random rows, or of local searches from the best of them and from the best observation."""
@@ -106,26 +110,26 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
         def score(rows: Array) -> Array:
             return self._scores(posterior, rows)
 
-        rows = self.space.sample(rng, CANDIDATES)
+        rows = self._plain.sample(rng, CANDIDATES)
         values = score(rows)
         if self._method["search"] != "random":
             incumbent = fitted.around[fitted.visited[0]][:1]
             starts = np.concatenate([incumbent, rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
-            ends, heights = climb(self.space, starts, score)
+            ends, heights = climb(self._plain, starts, score)
             rows, values = np.concatenate([ends, rows]), np.concatenate([heights, values])
         best = np.argsort(-values, kind="stable")[:RESERVE]
-        paths = self.space.paths_of(rows[best])
+        paths = self._plain.paths_of(rows[best])
         return [Candidate(float(values[k]), path, rows[k]) for k, path in zip(best.tolist(), paths, strict=True)]
 
     def _scores(self, posterior: Mixture, rows: Array) -> Array:
         """(m,) log-EI at rows (m, d) of any paths, weighed by the chance of a valid value."""
-        paths, chance = self.space.paths_of(rows), self._log_feasible()
+        paths, chance = self._plain.paths_of(rows), self._log_feasible()
         blocks: dict[Path, list[int]] = {}
         for k, path in enumerate(paths):
             blocks.setdefault(posterior.block_of(path), []).append(k)
         values = np.empty(len(rows))
         for index in blocks.values():
-            values[index] = _log_ei(posterior, paths[index[0]], rows[index])
+            values[index] = log_improvement(posterior, paths[index[0]], rows[index])
         return values + np.array([chance.get(path, 0.0) for path in paths])
 
     def _maximize(
@@ -134,23 +138,28 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
         chance = self._log_feasible()
 
         def score(path: Path, rows: Array) -> Array:
-            return _log_ei(posterior, path, rows) + chance.get(path, 0.0)
+            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            value, gradient = _log_ei_slope(posterior, path, row)
+            value, gradient = log_improvement_slope(posterior, path, row)
             return value + chance.get(path, 0.0), gradient
 
-        best = promising(self.space, paths, score, MOST_PATHS, rng)
+        best = promising(self._plain, paths, score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self.space, best, score, slope, fitted.around, rng, model=model)
+        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model)
 
     # The model
 
-    def _fit(self, remember: bool = True) -> Fitted[Mixture]:
-        rows, losses, paths, _ = self.observations.losses()
-        scale = scale_of(losses, self._method["compress"])
-        y = scale.forward(losses)
-        model = BlockGP(self.space, self._inputs, self._method["kernel"], rows, y, paths, PAPER_PRIORS, self.seed)
+    def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[Mixture]:
+        data = self._data()
+        target = self._target(data) if target is None else target
+        scale = self._scale(data, self._method["compress"])
+        y = scale.forward(data.losses)
+        model = BlockGP(
+            self._plain, self._inputs, self._method["kernel"], data.rows, y, data.paths, PAPER_PRIORS, self.seed, self.context
+        )
+        if self._theta is not None and len(self._theta) != len(model.bounds):  # fidelities were announced on the way
+            self._theta = np.append(self._theta, model.start()[len(self._theta) :])
         thetas = np.array([model.start() if self._theta is None else self._theta])
         due = self._method["inference"] == "slice" or len(y) >= next_fit(self._fitted_to)
         if self._method["inference"] == "slice":
@@ -160,34 +169,29 @@ class CondKernelOptimizer(ExploringOptimizer[Mixture]):
             thetas = model.fit(self._theta, EVALUATIONS)[None]
         if due and remember:
             self._theta, self._fitted_to = thetas[-1], len(y)
-        return fitted_to(model.posterior(thetas), scale, rows, y, paths)
+        return self._surrounded(model, thetas, target, scale)
+
+    def _final(self) -> Fitted[Mixture]:
+        return self._fit(remember=False, target=1.0)
+
+    def _surrounded(self, model: BlockGP, thetas: Array, target: float, scale: Scale) -> Fitted[Mixture]:
+        posterior = model.posterior(thetas, target)
+        good = model.y if self.context is None else posterior.target_means()
+        return fitted_to(posterior, scale, model.rows[:, : self._plain.d], good, model.paths)
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[Mixture]:
         scale = scale_of(losses, self._method["compress"])
-        y = scale.forward(losses)
-        model = BlockGP(self.space, self._plain_inputs, "conditional", rows, y, paths)
-        return fitted_to(model.posterior(model.fit(None, EVALUATIONS)), scale, rows, y, paths)
+        model = BlockGP(self._plain, self._plain_inputs, "conditional", rows, scale.forward(losses), paths, context=self.context)
+        target = float(rows[:, -1].max()) if self.context is not None else 1.0
+        return self._surrounded(model, model.fit(None, EVALUATIONS), target, scale)
 
     def _annotate(self, fitted: Fitted[Mixture], table: Any, title: str) -> Explanation:
-        lengths = np.exp(np.mean([part.theta[2:] for part in fitted.posterior.parts], axis=0))
+        lengths = np.exp(np.mean([part.theta[2 : 2 + self._inputs.n_lengths] for part in fitted.posterior.parts], axis=0))
         shown = "\n".join(f"  {label}: {length:.3g}" for label, length in zip(self._inputs.labels, lengths, strict=True))
         return Explanation(table, title=title, notes=f"length-scales (of a parameter's whole range)\n{shown}")
 
     # State
 
     def _theta_length(self) -> int:
-        return 2 + self._inputs.n_lengths
-
-
-def _log_ei(posterior: Mixture, path: Path, rows: Array) -> Array:
-    """(m,) the log of EI averaged over hyperparameters, at rows (m, d) of one path."""
-    numbers = posterior.inputs(rows)
-    each = [log_ei(*part.predict(path, numbers), part.lowest) for part in posterior.parts]
-    return np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
-
-
-def _log_ei_slope(posterior: Mixture, path: Path, row: Array) -> tuple[float, Array]:
-    """`_log_ei` at one row (d,), and its gradient (d,)."""
-    numbers = posterior.inputs(row[None])[0]
-    parts = [log_ei_at(*part.gradient(path, numbers), part.lowest) for part in posterior.parts]
-    return log_mean(np.array([value for value, _ in parts]), np.array([gradient for _, gradient in parts]))
+        context = 0 if self.context is None else TRENDS + len(CONTEXTS[self.context].parameters)
+        return 2 + self._inputs.n_lengths + context

@@ -16,6 +16,7 @@ from scipy.stats import qmc
 
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import Candidate, box_of, numeric_slope, refine
+from raytree.acquisition.paths import known_paths
 from raytree.errors import StateError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
@@ -37,7 +38,8 @@ CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
 """Sobol points, and points around the best observation with their deviation."""
 REFINED, STEPS = 8, 15
 """How many of the best are refined, with how many gradients."""
-RESERVE = 32
+RESERVE, MOST_DRAWN = 32, 512
+"""Rows handed on against duplicates, and rows of a pool among which a drawn function is minimised."""
 
 
 class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
@@ -52,7 +54,8 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         candidates: if given, only these configurations are ever suggested, each once: a list of configurations, a DataFrame with
             a column per parameter, or an array (n, d) in the order of the space's parameters. Not part of a saved state: give
             them again to restore.
-        settings: of every optimizer, see `Optimizer`.
+        settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`. With `max_t` only complete trials
+            count.
     """
 
     OBJECTS = ("candidates",)
@@ -100,7 +103,9 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             fitted = self._fit()
-            posterior = self._with_pending(fitted)
+            if self._draws():
+                return self._drawn(fitted, self._drawn_from(fitted, rng), rng)
+            posterior = self._with_pending(fitted, rng)
             if self._pool is not None:
                 rows = self._pool.rows[self._pool.left(self.observations)]
                 return rows[np.argsort(-self._scores(posterior, rows), kind="stable")[:RESERVE]]
@@ -114,13 +119,22 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             refined.sort(key=lambda candidate: -candidate.value)
             return [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
 
+    def _drawn_from(self, fitted: Fitted[TreedPosterior], rng: np.random.Generator) -> Array:
+        """(m, d) rows among which a drawn function is minimised."""
+        if self._pool is None:
+            return self._places(fitted, known_paths(self.space, fitted.visited, rng), rng)
+        left = self._pool.left(self.observations)
+        return self._pool.rows[rng.permutation(left)[:MOST_DRAWN]]
+
     def _scores(self, posterior: TreedPosterior, rows: Array) -> Array:
         """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
         numbers, leaves = self._inputs(rows), posterior.leaves(rows)
         values = np.empty(len(rows))
         for leaf in np.unique(leaves).tolist():
             index = leaves == leaf
-            each = [log_ei(p.mean, p.sd, posterior.lowest) for p in posterior.each(leaf, numbers[index])]
+            lowest = [fit.lowest for fit in posterior.fits[leaf]]
+            predictions = posterior.each(leaf, numbers[index])
+            each = [log_ei(p.mean, p.sd, best) for p, best in zip(predictions, lowest, strict=True)]
             values[index] = np.logaddexp.reduce(each, axis=0) - math.log(len(each))
         chance = self._log_feasible()
         if chance:
@@ -143,7 +157,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[TreedPosterior]:
-        rows, losses, paths, _ = self.observations.losses()
+        rows, losses, paths, _ = self._data()
         scale = scale_of(losses, compress=False, robust=False)
         y = scale.forward(losses)
         method = self._method

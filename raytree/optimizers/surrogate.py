@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from raytree.acquisition.explore import farthest, least_tried
 from raytree.acquisition.maximize import Candidate
+from raytree.errors import one_of
 from raytree.explain import Explanation, path_table
+from raytree.gp import linalg
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.tree_posterior import Prediction
-from raytree.observations import Status, Trial
+from raytree.observations import Losses, Status, Trial
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.scaling import Scale
 from raytree.space import Path
@@ -24,7 +26,7 @@ class Posterior(Protocol):
     """What a model must answer."""
 
     def predict(self, path: Path, rows: Array) -> Prediction: ...
-    def observed_means(self) -> Array: ...
+    def target_means(self) -> Array: ...
     def condition(self, rows: Array, paths: Sequence[Path]) -> Self: ...
 
 
@@ -38,6 +40,10 @@ ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
+FANTASIES = 8
+"""Guesses at the values of running trials."""
+DRAWN, SPRAYED, SPREADS = 24, 8, (0.1, 0.01, 0.001)
+"""Rows of a path, and around each of its best ones at each distance, among which a drawn function is minimised."""
 
 P = TypeVar("P", bound=Posterior)
 
@@ -48,7 +54,7 @@ class Fitted(NamedTuple, Generic[P]):
     Args:
         posterior: of the standardised losses.
         scale: from losses to standardised ones.
-        best: the lowest posterior mean at an observation.
+        best: the lowest posterior mean at a configuration that was observed.
         around: by path, the rows (k, d) of its best observations.
         visited: the paths that have observations, best first.
     """
@@ -61,12 +67,12 @@ class Fitted(NamedTuple, Generic[P]):
 
 
 def fitted_to(posterior: P, scale: Scale, rows: Array, y: Array, paths: Sequence[Path]) -> Fitted[P]:
-    """A posterior with its surroundings, for the data it was fitted to."""
+    """A posterior with its surroundings, for the rows (n, d) it was fitted to, which are good where y (n,) is low."""
     around: dict[Path, list[int]] = {}
     for k in np.argsort(y, kind="stable").tolist():
         around.setdefault(paths[k], []).append(k)
     near = {path: rows[index[:2]] for path, index in around.items()}
-    return Fitted(posterior, scale, float(posterior.observed_means().min()), near, list(around))
+    return Fitted(posterior, scale, float(posterior.target_means().min()), near, list(around))
 
 
 def next_fit(fitted_to: int) -> int:
@@ -78,12 +84,31 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     """The base of optimizers with a model: subclasses say how to fit it (`_fit`) and how to use it (`_propose`).
 
     `_theta` holds the last hyperparameters, to start the next estimate from, `_fitted_to` how many observations it had.
+
+    Args:
+        pending: what running trials are taken for: "believer" (they come out as expected: nothing is gained near them),
+            "fantasy" (the acquisition is averaged over guesses at their values), "thompson" (while some are running, the next
+            one minimises a function drawn from the posterior), or "ignore".
     """
 
-    def __init__(self, space: Any, **settings: Any) -> None:
+    PENDING: ClassVar[tuple[str, ...]] = ("believer", "fantasy", "thompson", "ignore")
+
+    def __init__(self, space: Any, *, pending: str = "believer", **settings: Any) -> None:
         super().__init__(space, **settings)
+        one_of("pending", pending, self.PENDING)
+        self.treatment = pending
         self._theta: Array | None = None
         self._fitted_to = 0
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "pending": self.treatment}
+
+    def _data(self) -> Losses:
+        """What the model is fitted to."""
+        return self.observations.losses()
+
+    def _has_data(self) -> bool:
+        return len(self._data().losses) > 0
 
     def _fit(self, remember: bool = True) -> Fitted[P]:
         """The posterior for what is known now; hyperparameters are estimated again when the schedule says so.
@@ -92,10 +117,46 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         """
         raise NotImplementedError
 
-    def _with_pending(self, fitted: Fitted[P]) -> P:
-        """A posterior that takes running trials to come out as expected."""
+    def _unknown(self) -> tuple[Array, list[Path]]:
+        """Rows and paths of trials without a value."""
         unknown = self.observations.unknown()
-        return fitted.posterior.condition(np.array([t.row for t in unknown]), [t.path for t in unknown])
+        return np.array([t.row for t in unknown]), [t.path for t in unknown]
+
+    def _with_pending(self, fitted: Fitted[P], rng: np.random.Generator) -> Any:
+        """A posterior that knows of running trials; with "fantasy" one of several parts."""
+        rows, paths = self._unknown()
+        if not len(rows) or self.treatment == "ignore":
+            return fitted.posterior
+        if self.treatment != "fantasy":
+            return fitted.posterior.condition(rows, paths)
+        posterior: Any = fitted.posterior
+        mean, covariance = posterior.joint(rows, paths)
+        values = mean + rng.normal(size=(FANTASIES, len(mean))) @ linalg.cholesky(covariance).T
+        first, *others = [posterior.condition(rows, paths, value) for value in values]
+        return first.together(others)
+
+    def _draws(self) -> bool:
+        """Whether the next suggestion comes from a drawn function."""
+        return self.treatment == "thompson" and len(self.observations.unknown()) > 0
+
+    def _drawn(self, fitted: Fitted[P], rows: Array, rng: np.random.Generator) -> list[Array]:
+        """Rows (m, d) in the order of a function drawn from the posterior, lowest first (Thompson sampling)."""
+        posterior: Any = fitted.posterior
+        mean, covariance = posterior.joint(rows, self.given_space.paths_of(rows))
+        drawn = mean + linalg.cholesky(covariance) @ rng.normal(size=len(mean))
+        return list(rows[np.argsort(drawn, kind="stable")[:32]])
+
+    def _places(self, fitted: Fitted[P], paths: Sequence[Path], rng: np.random.Generator) -> Array:
+        """(m, d) rows to look for the lowest value of a drawn function: random ones, and some around good ones."""
+        space, chance = self.given_space, self._log_feasible()
+        valid = [path for path in paths[:MOST_PATHS] if math.log(max(rng.random(), 1e-300)) <= chance.get(path, 0.0)]
+        groups = []
+        for path in valid or paths[:1]:
+            units = [rng.random((DRAWN, space.d))]
+            for row in fitted.around.get(path, np.empty((0, space.d))):
+                units += [np.nan_to_num(row, nan=0.5) + spread * rng.normal(size=(SPRAYED, space.d)) for spread in SPREADS]
+            groups.append(space.on_path(path, np.clip(np.concatenate(units), 0.0, 1.0)))
+        return np.concatenate(groups)
 
     def _log_feasible(self) -> dict[Path, float]:
         """Per path the log of its chance to give a valid value: one success is believed in beforehand, never none."""
@@ -109,20 +170,24 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def recommend(self) -> Recommendation | None:
         """The evaluated configuration with the lowest posterior mean."""
-        trials = self.observations.losses().trials
-        if not trials:
-            return None
+        trials = self._data().trials
+        valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+        if not valid:
+            return super().recommend()
         with one_thread():
-            fitted = self._fit(remember=False)
-            means = fitted.posterior.observed_means()
-            valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+            fitted = self._final()
+            means = fitted.posterior.target_means()
             k = min(valid, key=lambda k: float(means[k]))
-            mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, trials[k].row[None]))
+            mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, self._plain_rows(trials[k])))
         return Recommendation(self._recommended(trials[k]), mean, sd, trials[k].id)
 
-    def _recommended(self, trial: Trial) -> Any:
-        """The configuration of a trial, to use."""
-        return self.space.config(trial.point)
+    def _final(self) -> Fitted[P]:
+        """The posterior to answer questions from."""
+        return self._fit(remember=False)
+
+    def _plain_rows(self, trial: Trial) -> Array:
+        """(1, d) a trial's row in the space as it was given."""
+        return trial.row[None, : self.given_space.d]
 
     def _in_units(self, fitted: Fitted[P], prediction: Prediction) -> tuple[float, float]:
         """Mean and sd of one prediction, in the user's sign and units."""
@@ -133,10 +198,10 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         """Per path: trials, best value, share, and what the model says of its best trial; then what it says in general."""
         table = path_table(self.observations)
         title = f"{type(self).__name__}, {len(self.observations)} trials"
-        if self.observations.best() is None:
+        if not self._has_data():
             return Explanation(table, title=title)
         with one_thread():
-            fitted = self._fit(remember=False)
+            fitted = self._final()
             best: dict[str, Trial] = {}
             for trial in sorted(self.observations, key=self._loss, reverse=True):
                 best[self.space.path_label(trial.path)] = trial
@@ -150,7 +215,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _describe(self, fitted: Fitted[P], trial: Trial) -> dict[str, float]:
         """Columns for the path of a trial, its best one."""
-        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, trial.row[None]))
+        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, self._plain_rows(trial)))
         return {"model_mean": mean, "model_sd": sd}
 
     def _annotate(self, fitted: Fitted[P], table: Any, title: str) -> Explanation:
@@ -178,43 +243,44 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 class ExploringOptimizer(SurrogateOptimizer[P]):
     """Adds a guard against a model that believes too early that there is nothing left to find (`acquisition.explore`)."""
 
-    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Array]:
-        """The candidates' rows, best first; before them one where little was tried, when that is due."""
-        rows = [candidate.row for candidate in candidates]
+    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Candidate | Array]:
+        """The candidates, best first; before them a row where little was tried, when that is due."""
+        rows: list[Candidate | Array] = list(candidates)
         settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
         if settled or self._is_running(candidates[0]):
-            return self._explore(known, rng) + rows
-        if self._asks % ACQUAINT_EVERY == 0 and self.space.n_paths <= MOST_PATHS:
-            return self._explore([path for path in known if self._is_strange(path)], rng) + rows
+            return [*self._explore(known, rng), *rows]
+        if self._asks % ACQUAINT_EVERY == 0 and self.given_space.n_paths <= MOST_PATHS:
+            return [*self._explore([path for path in known if self._is_strange(path)], rng), *rows]
         return rows
 
     def _is_strange(self, path: Path) -> bool:
         """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
-        own = [i for i in self.space.free(path) if i not in self.space.shared]
+        own = [i for i in self.given_space.free(path) if i not in self.given_space.shared]
         return sum(trial.path == path for trial in self.observations) <= len(own)
 
     def _is_running(self, candidate: Candidate) -> bool:
         """Whether a trial that is running, or has failed, is so close that another would add nothing."""
-        near = (trial.row for trial in self.observations.unknown() if trial.path == candidate.path)
+        near = (self._plain_rows(trial)[0] for trial in self.observations.unknown() if trial.path == candidate.path)
         return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
     def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
         """A row on the path that was tried least, for when the model expects nothing any more."""
-        path = least_tried(self.space, (trial.path for trial in self.observations), paths, self._log_feasible())
+        space = self.given_space
+        path = least_tried(space, (trial.path for trial in self.observations), paths, self._log_feasible())
         if path is None:
             return []
-        data = self.observations.losses()
+        data = self._data()
         here = [k for k, p in enumerate(data.paths) if p == path]
-        if self._is_strange(path) or not len(self.space.free(path)) < len(here) <= ALONE:
-            rows = [trial.row for trial in self.observations if trial.path == path]
-            return [farthest(self.space, path, np.array(rows), rng)]
+        if self._is_strange(path) or not len(space.free(path)) < len(here) <= ALONE:
+            rows = [self._plain_rows(trial)[0] for trial in self.observations if trial.path == path]
+            return [farthest(space, path, np.array(rows), rng)]
         alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
-        return [self._maximize(alone, self._with_pending(alone), [path], rng)[0].row]
+        return [self._maximize(alone, self._with_pending(alone, rng), [path], rng)[0].row]
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
         """A model of one path, which the others have not taught anything."""
         raise NotImplementedError
 
-    def _maximize(self, fitted: Fitted[P], posterior: P, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
+    def _maximize(self, fitted: Fitted[P], posterior: Any, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
         """The acquisition function maximised on some paths, best first."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_ei, log_ei_at
+from raytree.acquisition.improvement import log_ei_at, log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
@@ -21,10 +21,11 @@ from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.features import EDGE, Features
 from raytree.models.tree import Settings, TreeModel
-from raytree.models.tree_posterior import TreePosterior
+from raytree.models.tree_posterior import Together, TreePosterior
 from raytree.observations import Trial
-from raytree.optimizers.surrogate import MOST_PATHS, ExploringOptimizer, Fitted, fitted_to, next_fit
-from raytree.scaling import scale_of
+from raytree.optimizers.fidelity import FidelityOptimizer
+from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
+from raytree.scaling import Scale, scale_of
 from raytree.space import Path
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ EVALUATIONS = 40
 """Of the likelihood in one fit."""
 
 
-class TreeOptimizer(ExploringOptimizer[TreePosterior]):
+class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     """Bayesian optimization with a Gaussian process per path, joined by weights on the decisions.
 
     Args:
@@ -59,7 +60,7 @@ class TreeOptimizer(ExploringOptimizer[TreePosterior]):
             chooses the path and its shared parameters, EI the rest; the paper).
         compress: whether losses above the median are compressed.
         explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
-        settings: of every optimizer, see `Optimizer`.
+        settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
     def __init__(
@@ -85,31 +86,38 @@ class TreeOptimizer(ExploringOptimizer[TreePosterior]):
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
             "compress": compress, "explore": explore,
         }  # fmt: skip
-        self._features = Features(self.space, shared, weights, self.seed)
-        self._variant = Settings(leaf, tied, offsets)
+        self._variant = Settings(leaf, tied, offsets, self._fidelity["context"])
+        self._features = self._features_of(self.context is not None)
         self._named: dict[tuple[str, object], float] = {}  # hyperparameters by name: which there are depends on what was visited
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
+
+    def _features_of(self, fidelity: bool) -> Features:
+        return Features(self._plain, self._method["shared"], self._method["weights"], self.seed, fidelity)
 
     # Proposing
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             fitted = self._fit()
-            posterior = self._with_pending(fitted)
-            known = known_paths(self.space, fitted.visited, rng)
+            known = known_paths(self._plain, fitted.visited, rng)
+            if self._draws():
+                return self._with_lengths(fitted, self._drawn(fitted, self._places(fitted, known, rng), rng))
+            posterior = self._with_pending(fitted, rng)
             if self._method["search"] == "two-step":
-                return [candidate.row for candidate in self._two_step(fitted, posterior, known, rng)]
+                return self._with_lengths(fitted, self._two_step(fitted, posterior, known, rng))
             k = MOST_PATHS if self._method["search"] == "all" else int(self._method["search"])
-            paths = promising(self.space, known, lambda p, rows: optimistic(posterior, p, rows, fitted.best), k, rng)
+            first = posterior.parts[0]
+            paths = promising(self._plain, known, lambda p, rows: optimistic(first, p, rows, fitted.best), k, rng)
             candidates = self._maximize(fitted, posterior, paths, rng)
-            return self._guarded(candidates, known, rng) if self._method["explore"] else [c.row for c in candidates]
+            found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
+            return self._with_lengths(fitted, found)
 
     def _maximize(
         self,
         fitted: Fitted[TreePosterior],
-        posterior: TreePosterior,
+        posterior: TreePosterior | Together,
         paths: list[Path],
         rng: np.random.Generator,
         like: Array | None = None,
@@ -118,56 +126,73 @@ class TreeOptimizer(ExploringOptimizer[TreePosterior]):
         chance = self._log_feasible()
 
         def score(path: Path, rows: Array) -> Array:
-            prediction = posterior.predict(path, rows)
-            return log_ei(prediction.mean, prediction.sd, fitted.best) + chance.get(path, 0.0)
+            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            value, gradient = log_ei_at(*posterior.gradient(path, row), fitted.best)
+            value, gradient = log_improvement_slope(posterior, path, row)
             return value + chance.get(path, 0.0), gradient
 
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self.space, paths, score, slope, fitted.around, rng, like=like, model=model)
+        return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model)
 
     def _two_step(
-        self, fitted: Fitted[TreePosterior], posterior: TreePosterior, paths: list[Path], rng: np.random.Generator
+        self, fitted: Fitted[TreePosterior], posterior: TreePosterior | Together, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
         """Section 3.2: the path and its shared parameters by path-EI, eq. (6), then the leaf's own by EI, eq. (5)."""
 
+        one = posterior.parts[0]
+
         def score(path: Path, rows: Array) -> Array:
-            return log_path_ei(posterior, path, rows, fitted.best)
+            return log_path_ei(one, path, rows, fitted.best)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            return log_ei_at(*posterior.gradient(path, row, whole=False), fitted.best)
+            return log_ei_at(*one.gradient(path, row, whole=False), fitted.best)
 
-        first = maximize(self.space, paths, score, slope, {}, rng)[0]
+        first = maximize(self._plain, paths, score, slope, {}, rng)[0]
         return self._maximize(fitted, posterior, [first.path], rng, like=first.row)
 
     # The model
 
-    def _fit(self, remember: bool = True) -> Fitted[TreePosterior]:
-        rows, losses, paths, _ = self.observations.losses()
-        due = len(losses) >= next_fit(self._fitted_to)
-        fitted, theta = self._fit_to(rows, losses, paths, self._named, due)
+    def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[TreePosterior]:
+        data = self._data()
+        due = len(data.losses) >= next_fit(self._fitted_to)
+        target = self._target(data) if target is None else target
+        scale = self._scale(data, self._method["compress"])
+        fitted, theta = self._fit_to(data.rows, data.losses, data.paths, scale, target, self._named, due)
         if due and remember:
             self._named.update(theta)
-            self._fitted_to = len(losses)
+            self._fitted_to = len(data.losses)
         return fitted
 
+    def _final(self) -> Fitted[TreePosterior]:
+        return self._fit(remember=False, target=1.0)
+
     def _fit_to(
-        self, rows: Array, losses: Array, paths: Sequence[Path], previous: dict | None = None, estimate: bool = True
+        self,
+        rows: Array,
+        losses: Array,
+        paths: Sequence[Path],
+        scale: Scale,
+        target: float,
+        previous: dict | None = None,
+        estimate: bool = True,
     ) -> tuple[Fitted[TreePosterior], dict[tuple[str, object], float]]:
         """The posterior for some data, with hyperparameters estimated from it or as they were; and those."""
-        scale = scale_of(losses, self._method["compress"])
         y = scale.forward(losses)
-        model = TreeModel(self.space, self._features, rows, y, paths, self._variant)
+        if self._features.fidelity != (self.context is not None):  # fidelities were announced on the way
+            self._features = self._features_of(self.context is not None)
+        model = TreeModel(self._plain, self._features, rows, y, paths, self._variant)
         theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
-        return fitted_to(model.posterior(theta), scale, rows, y, paths), model.named(theta)
+        posterior = model.posterior(theta, target)
+        good = y if self.context is None else posterior.target_means()
+        return fitted_to(posterior, scale, rows[:, : self._plain.d], good, paths), model.named(theta)
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[TreePosterior]:
-        return self._fit_to(rows, losses, paths)[0]
+        target = float(rows[:, -1].max()) if self.context is not None else 1.0
+        return self._fit_to(rows, losses, paths, scale_of(losses, self._method["compress"]), target)[0]
 
     def _describe(self, fitted: Fitted[TreePosterior], trial: Trial) -> dict[str, float]:
-        row = trial.row[None]
+        row = self._plain_rows(trial)
         mean, sd = self._in_units(fitted, fitted.posterior.predict_path(trial.path, row))
         log_ei_of_path = float(log_path_ei(fitted.posterior, trial.path, row, fitted.best)[0])
         return {"path_mean": mean, "path_sd": sd, "log_path_ei": log_ei_of_path}

@@ -1,0 +1,200 @@
+"""Learning from evaluations that are not complete (Jenatton et al. 2017, section 5; Levesque et al. 2017, section II).
+
+Two ways to get them. With `max_t` a scheduler stops trials on their way, and what they have said counts at the fidelity they
+got to. With `fidelity_key` the search itself says how long a trial is to be: the configuration has a fraction of a complete
+evaluation under that key.
+
+In the second case the gain of an evaluation is weighed against its cost. The paper's criterion is the same for every
+fraction, so that the cheapest always wins; here expected improvement of a complete evaluation is multiplied by the share of
+what is unknown about it that the evaluation would explain (a squared correlation, which falls as cheap evaluations nearby have
+told what they can), and divided by the expected cost.
+
+Models see rows of the given space with the fidelity behind them: a logarithm, 1 for a complete evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from raytree.acquisition.maximize import Candidate
+from raytree.errors import SettingError, SpaceError, one_of
+from raytree.gp.context import CONTEXTS
+from raytree.gp.linalg import Array
+from raytree.models.cost import CostModel
+from raytree.observations import Losses, Trial
+from raytree.optimizers.surrogate import ExploringOptimizer, Fitted, P
+from raytree.scaling import Scale, scale_of
+from raytree.space import Float, Path, Point, Space
+from raytree.space.migrate import migrate
+
+STEP = 3.0
+"""Fractions of a complete evaluation that are considered are this factor apart."""
+WEIGHED = 16
+"""So many candidates, the best ones, are weighed at every fraction."""
+ENOUGH = 8
+"""Improvement is sought at the highest fidelity that so many trials (or two more than there are dimensions) have reached."""
+
+
+class FidelityOptimizer(ExploringOptimizer[P]):
+    """The base of methods whose models know fidelities.
+
+    Args:
+        space: the search space.
+        context: the kernel between fidelities, see `gp.context`: "quadratic", "decay" or "matern".
+        fidelity_key: where the fraction of a complete evaluation stands in a configuration, if the search is to choose it.
+        min_fidelity: the least such fraction.
+        settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        context: str = "quadratic",
+        fidelity_key: str | None = None,
+        min_fidelity: float = 1.0 / 27.0,
+        **settings: Any,
+    ) -> None:
+        self._plain = space if isinstance(space, Space) else Space(space)
+        one_of("context", context, CONTEXTS)
+        if not isinstance(min_fidelity, (int, float)) or not 0.0 < min_fidelity < 1.0:
+            raise SettingError("min_fidelity", f"must be between 0 and 1, got {min_fidelity!r}.")
+        if fidelity_key is not None and settings.get("max_t") is not None:
+            raise SettingError(
+                "fidelity_key", "and max_t are two ways to do it.", "Give the one that decides how long trials are."
+            )
+        self._fraction = Float(float(min_fidelity), 1.0, log=True)
+        searched = self._plain if fidelity_key is None else _with_fraction(self._plain, fidelity_key, self._fraction)
+        super().__init__(searched, **settings)
+        self._fidelity: dict[str, Any] = {"context": context, "fidelity_key": fidelity_key, "min_fidelity": float(min_fidelity)}
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self._fidelity}
+
+    @property
+    def given_space(self) -> Space:
+        return self._plain
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether the search chooses fractions."""
+        return self._fidelity["fidelity_key"] is not None
+
+    @property
+    def context(self) -> str | None:
+        """The context kernel, if there are fidelities."""
+        on = self._chooses or self.observations.max_t is not None
+        return str(self._fidelity["context"]) if on else None
+
+    # Configurations with a fraction
+
+    def point(self, config: Any) -> Point:
+        """The codes of a configuration; one without a fraction is complete."""
+        key = self._fidelity["fidelity_key"]
+        if key is not None and isinstance(config, dict) and key not in config:
+            config = {**config, key: 1.0}
+        return self.space.point(config)
+
+    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
+        key = self._fidelity["fidelity_key"]
+        if key is None or not isinstance(config, dict) or key not in config:
+            return migrate(self._plain, config, defaults, drop)
+        plain = {name: value for name, value in config.items() if name != key}
+        return {**migrate(self._plain, plain, defaults, drop), key: config[key]}
+
+    def _recommended(self, trial: Trial) -> Any:
+        config = super()._recommended(trial)
+        key = self._fidelity["fidelity_key"]
+        return config if key is None else {name: value for name, value in config.items() if name != key}
+
+    def _levels(self) -> Array:
+        """(k,) the fidelities to choose from, complete evaluations last."""
+        fractions = [1.0]
+        while fractions[-1] / STEP >= self._fraction.lower * (1.0 - 1e-9):
+            fractions.append(fractions[-1] / STEP)
+        return np.array([self._fraction.unit(f) for f in reversed(fractions)])
+
+    def _fractions(self, levels: Array) -> Array:
+        """(k,) the fractions of fidelities."""
+        return np.array([float(self._fraction.code(level)) for level in levels])
+
+    def _initial(self, k: int) -> Array:
+        row = super()._initial(k)
+        if self._chooses:
+            levels = self._levels()
+            row[-1] = levels[-1 - k % len(levels)]
+        return row
+
+    # Data
+
+    def _data(self) -> Losses:
+        """Rows have a fidelity behind the columns of the given space, if there are any."""
+        return self.observations.curves() if self.observations.max_t is not None else self.observations.losses()
+
+    def _unknown(self) -> tuple[Array, list[Path]]:
+        rows, paths = super()._unknown()
+        if self.observations.max_t is not None and len(rows):
+            rows = np.column_stack([rows, np.ones(len(rows))])
+        return rows, paths
+
+    def _scale(self, data: Losses, compress: bool) -> Scale:
+        """The scale of what trials said last: their way there would make the ends look alike."""
+        last = {trial.number: loss for trial, loss in zip(data.trials, data.losses.tolist(), strict=True)}
+        return scale_of(np.array(list(last.values())), compress)
+
+    def _target(self, data: Losses) -> float:
+        """The fidelity at which improvement is sought: complete, or the highest that enough trials have reached."""
+        if self.observations.max_t is None:
+            return 1.0
+        reached: dict[int, float] = {}
+        for trial, row in zip(data.trials, data.rows, strict=True):
+            reached[trial.number] = max(reached.get(trial.number, 0.0), float(row[-1]))
+        enough = min(ENOUGH, 2 + self._plain.dimension, len(reached))
+        return sorted(reached.values(), reverse=True)[enough - 1]
+
+    # Choosing how long
+
+    def _with_lengths(self, fitted: Fitted[P], candidates: Sequence[Candidate | Array]) -> list[Array]:
+        """Rows of the searched space: the best candidates with the fraction that gains most for its cost, best first.
+
+        Rows that are no candidates (for exploring) come first and take the cheapest fraction.
+        """
+        found = [c for c in candidates if isinstance(c, Candidate)]
+        first = [c for c in candidates if not isinstance(c, Candidate)]
+        if not self._chooses:
+            return [*first, *(c.row for c in found)]
+        levels, cost = self._levels(), self._cost()
+        posterior: Any = fitted.posterior
+        weighed = []
+        for k, candidate in enumerate(found[:WEIGHED]):
+            row = candidate.row[None]
+            gain = [float(np.log(np.maximum(posterior.informs(candidate.path, row, level)[0], 1e-12))) for level in levels]
+            fractions = self._fractions(levels)
+            rows = np.repeat(row, len(levels), axis=0)
+            price = cost.log_cost(rows, [candidate.path] * len(levels), fractions)
+            for j, level in enumerate(levels.tolist()):
+                weighed.append((candidate.value + gain[j] - float(price[j]), -k, j, np.append(candidate.row, level)))
+        weighed.sort(key=lambda entry: entry[:3], reverse=True)
+        return [*(np.append(row, levels[0]) for row in first), *(entry[-1] for entry in weighed)]
+
+    def _cost(self) -> CostModel:
+        """What trials cost, from those that said so."""
+        known = [trial for trial in self.observations if trial.cost is not None]
+        rows = np.array([trial.row for trial in known]).reshape(len(known), self.space.d)
+        fractions = self._fractions(rows[:, -1])
+        return CostModel(self._plain, rows, [t.path for t in known], fractions, np.array([t.cost for t in known], dtype=float))
+
+
+def _with_fraction(space: Space, key: str, domain: Float) -> Space:
+    """The space with a fraction of a complete evaluation as its last parameter."""
+    if not isinstance(key, str) or not key:
+        raise SettingError("fidelity_key", f"must be a name, got {key!r}.")
+    structure = space.structure
+    if not isinstance(structure, dict):
+        raise SpaceError("space", "must be a dict to hold a fraction.", "Wrap it: {'config': space}.")
+    if key in structure:
+        raise SpaceError(key, "is where the fraction is to stand, and the space has it.", "Choose another fidelity_key.")
+    return Space({**structure, key: domain})
