@@ -13,7 +13,10 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-@pytest.mark.parametrize("command", ["mlp.py --samples 4", "cash.py --samples 6 --data wine", "mining.py --samples 10"])
+@pytest.mark.parametrize(
+    "command",
+    ["mlp.py --samples 4", "cash.py --samples 6 --data wine", "mining.py --samples 10", "asha.py --samples 6 --epochs 3"],
+)
 def test_an_example_ends_with_the_best_configuration(command, capsys, monkeypatch):
     name, *arguments = command.split()
     monkeypatch.setattr(ray, "init", lambda **_: None)  # the module's Ray is used, and stays

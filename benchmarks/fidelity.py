@@ -1,0 +1,226 @@
+"""Trials that a scheduler stops early: quality against epochs, with and without learning from stopped trials.
+
+    python benchmarks/fidelity.py                       learning curves over the synthetic trees; about half an hour on two cores
+    python benchmarks/fidelity.py --data DIR            and real MLPs on binary data sets
+    python benchmarks/fidelity.py --tasks mlp           real MLPs on the sets that scikit-learn ships
+
+Four workers share a budget of epochs; a complete trial takes 27. ASHA with a reduction factor of 3 stops
+trials at 1, 3 and 9 epochs. Methods:
+
+- tree: TreeOptimizer, no scheduler.
+- tree + asha: with `max_t`, so that stopped trials count at the fidelity they got to.
+- tree + asha as finished: stopped trials are taken for finished ones.
+- tree chosen: no scheduler; the search chooses how long a trial is (`fidelity_key`).
+- cond + asha, random + asha, optuna + asha: others under the same scheduler; Optuna's TPE is told what OptunaSearch tells it.
+
+A curve is f(x) + c(x) t^-a(x), f a synthetic tree: good configurations are not the fastest ones. Quality is the lowest value that
+any trial has reported (MLP: test error).
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+from asha import make as make_network
+from asha import space as mlp_space
+from asha import training
+from example_data import listed, load
+from mlp import split
+
+from raytree import CondKernelOptimizer, RandomOptimizer, Space, TreeOptimizer
+from raytree.objectives import tree_function
+from raytree.searchers.tune_space import to_space
+from raytree.space import Categorical, Float, Integer
+
+WORKERS, FACTOR, POINTS = 4, 3, 60
+"""Quality is noted at so many points of the budget."""
+TREES = {
+    f"curves: {size} {shape}, {shared} shared": (size, shape, shared)
+    for size, shape, shared in (
+        ("small", "balanced", "quadratic"), ("small", "unbalanced", "linear"), ("large", "balanced", "linear"),
+        ("large", "unbalanced", "quadratic"),
+    )
+}  # fmt: skip
+SETTINGS: dict[str, tuple[Any, dict[str, Any], bool]] = {
+    "tree": (TreeOptimizer, {}, False),
+    "tree + asha": (TreeOptimizer, {"max_t": True}, True),
+    "tree + asha as finished": (TreeOptimizer, {}, True),
+    "tree + asha (decay)": (TreeOptimizer, {"max_t": True, "context": "decay"}, True),
+    "tree + asha (matern)": (TreeOptimizer, {"max_t": True, "context": "matern"}, True),
+    "tree chosen": (TreeOptimizer, {"fidelity_key": "fraction"}, False),
+    "cond + asha": (CondKernelOptimizer, {"max_t": True}, True),
+    "random + asha": (RandomOptimizer, {}, True),
+    "optuna + asha": (None, {}, True),
+}
+
+
+class Task:
+    """What is trained: a space, the epochs of a complete trial, a budget of epochs, and curves."""
+
+    def __init__(self, space: Space, max_t: int, trials: int, train: Callable[[Any], Iterator[float]], floor: float) -> None:
+        self.space, self.max_t, self.budget, self.train, self.floor = space, max_t, max_t * trials, train, floor
+
+
+@cache
+def task(name: str) -> Task:
+    if name.startswith("curves"):
+        return _curves(*TREES[name])
+    data = split(*load(name.removeprefix("mlp ")))
+
+    def train(config: Any) -> Iterator[float]:
+        return training(make_network(config), config, data, 27)
+
+    return Task(to_space(mlp_space()), 27, 30, train, 0.0)
+
+
+def _curves(size: str, shape: str, shared: str) -> Task:
+    objective = tree_function(size, shape, shared, shift=0.3)
+
+    def train(config: Any) -> Iterator[float]:
+        point = objective.space.point(config)
+        row = np.nan_to_num(objective.space.encode(point), nan=0.5)
+        mix = float(np.abs(np.sin(row @ np.arange(1.0, len(row) + 1.0))))  # anything that varies and is no help
+        end, speed, height = objective(config), 0.4 + 0.5 * mix, 1.0 + mix
+        return (end + height * (t**-speed - 27.0**-speed) for t in range(1, 28))
+
+    return Task(objective.space, 27, 30, train, objective.minimum)
+
+
+class Asha:
+    """The rule of Tune's AsyncHyperBandScheduler with one bracket."""
+
+    def __init__(self, max_t: int) -> None:
+        self._rungs: dict[int, list[float]] = {}
+        t = 1
+        while t < max_t:
+            self._rungs[t] = []
+            t *= FACTOR
+
+    def stops(self, t: int, value: float) -> bool:
+        recorded = self._rungs.get(t)
+        if recorded is None:
+            return False
+        cutoff = np.percentile(recorded, 100 / FACTOR) if recorded else np.inf
+        recorded.append(value)
+        return value > cutoff
+
+
+class Optuna:
+    """Optuna's TPE, told what Ray's OptunaSearch tells it: a stopped trial is a finished one with its last value."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space, self._study = space, optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
+        self._trials: dict[str, Any] = {}
+
+    def ask(self) -> Any:
+        from raytree.optimizer import Suggestion
+
+        trial = self._study.ask()
+        units = np.full(self._space.d, np.nan)
+        for i, (name, domain, _) in enumerate(self._space.parameters):
+            guess = self._space.mask(np.where(np.isnan(units), 0.5, units)[None])[0]
+            if np.isnan(guess[i]):
+                continue  # a parameter that what was drawn so far has switched off
+            if isinstance(domain, Categorical):
+                units[i] = domain.unit(trial.suggest_categorical(name, list(range(len(domain.choices)))))
+            elif isinstance(domain, Integer):
+                units[i] = domain.unit(trial.suggest_int(name, domain.lower, domain.upper, log=domain.log))
+            else:
+                assert isinstance(domain, Float)
+                units[i] = domain.unit(trial.suggest_float(name, domain.lower, domain.upper, log=domain.log))
+        row = self._space.mask(np.where(np.isnan(units), 0.5, units)[None])[0]
+        self._trials[str(trial.number)] = trial
+        return Suggestion(str(trial.number), self._space.config(self._space.decode(row)))
+
+    def report(self, trial_id: str, value: float, t: float) -> None:
+        """Nothing: OptunaSearch's reports only matter to its own pruners."""
+
+    def tell(self, trial_id: str, value: float, t: float, cost: float) -> None:
+        self._study.tell(self._trials[trial_id], value)
+
+
+def work(job: Job) -> list[Step]:
+    """One run: `best` is log10 of the regret (MLP: the error) at equal steps of the budget, extra the number of trials."""
+    made = task(job.task)
+    make, settings, scheduled = SETTINGS[job.method]
+    settings = {**settings, **({"max_t": made.max_t} if "max_t" in settings else {})}
+    optimizer = Optuna(made.space, job.seed) if make is None else make(made.space, seed=job.seed, budget=4 * POINTS, **settings)
+    scheduler = Asha(made.max_t)
+    running: list[Any] = []
+    trials = spent = 0
+    seconds, best = 0.0, np.inf
+    steps: list[Step] = []
+    while len(steps) < POINTS:
+        while len(running) < WORKERS:
+            began = time.process_time()
+            suggestion = optimizer.ask()
+            seconds += time.process_time() - began
+            config = dict(suggestion.config)
+            length = max(1, round(made.max_t * config.pop("fraction", 1.0)))
+            trials += 1
+            heapq.heappush(running, (spent / WORKERS + 1.0, trials, 1, length, suggestion.id, made.train(config)))
+        clock, number, t, length, trial_id, curve = heapq.heappop(running)
+        value = next(curve)
+        spent += 1
+        best = min(best, value)
+        if t == length or (scheduled and scheduler.stops(t, value)):
+            optimizer.tell(trial_id, value, None if length < made.max_t else t, float(t))
+        else:
+            optimizer.report(trial_id, value, t)
+            heapq.heappush(running, (clock + 1.0, number, t + 1, length, trial_id, curve))
+        if spent >= made.budget * (len(steps) + 1) / POINTS:
+            shown = best if job.task.startswith("mlp") else float(np.log10(max(best - made.floor, 1e-9)))
+            steps.append(Step(value, shown, trials, seconds / trials))
+    return steps
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Quality at thirds of the budget, and the share of it after which `tree` without scheduler was overtaken."""
+    trials, seconds, found = curves(rows, "extra"), curves(rows, "seconds"), curves(rows)
+    lines = []
+    for (name, method), curve in found.items():
+        at = [f"{np.median(curve[:, k]):.4f}" for k in (POINTS // 3 - 1, 2 * POINTS // 3 - 1, POINTS - 1)]
+        reached = ""
+        if (name, "tree") in found:
+            goal = np.median(found[name, "tree"][:, -1])
+            first = [int(np.argmax(line <= goal)) + 1 if line[-1] <= goal else 2 * POINTS for line in curve]
+            middle = float(np.median(first))
+            reached = f"{100 * middle / POINTS:.0f}%" if middle <= POINTS else "not reached"
+        count, milliseconds = int(np.median(trials[name, method][:, -1])), 1e3 * np.median(seconds[name, method][:, -1])
+        lines.append([Path(name).name, method, len(curve), *at, reached, count, f"{milliseconds:.0f}"])
+    header = ["task", "method", "seeds", "1/3", "2/3", "end", "epochs to the end of `tree`", "trials", "ms"]
+    return markdown(header, lines)
+
+
+def main() -> None:
+    made = parser(__doc__.splitlines()[0], "fidelity.csv")
+    made.add_argument("--data", type=Path, help="folder of gzipped data sets with an INDEX.csv")
+    arguments = made.parse_args()
+    sets = listed(arguments.data, classes=2) if arguments.data else ["breast_cancer", "odd_digits"]
+    tasks = [*TREES, *(f"mlp {name}" for name in sets)]
+    if not arguments.table:
+        seeds = range(arguments.first_seed, arguments.first_seed + (arguments.seeds or (15 if arguments.full else 5)))
+        methods = chosen(SETTINGS, arguments.methods, exact=True)
+        wanted = chosen(tasks, arguments.tasks or ("" if arguments.data else "curves"), exact=False)
+        run([Job(t, m, s) for t in wanted for m in methods for s in seeds], work, arguments.out, arguments.workers)
+    rows = read(arguments.out)
+    print(table(rows))
+    plot(curves(rows), arguments.out, "Trials stopped early", "log10 regret, or error")
+
+
+if __name__ == "__main__":
+    main()
