@@ -13,8 +13,8 @@ trials at 1, 3 and 9 epochs. Methods:
 - tree chosen: no scheduler; the search chooses how long a trial is (`fidelity_key`).
 - cond + asha, random + asha, optuna + asha: others under the same scheduler; Optuna's TPE is told what OptunaSearch tells it.
 
-A curve is f(x) + c(x) t^-a(x), f a synthetic tree: good configurations are not the fastest ones. Quality is the lowest value that
-any trial has reported (MLP: test error).
+A curve is f(x) + c(x) t^-a(x), f a synthetic tree; c grows with f, and both c and a vary smoothly with x for no reason, so that
+good configurations are not always the fastest ones. Quality is the lowest value that any trial has reported (MLP: test error).
 """
 
 from __future__ import annotations
@@ -89,9 +89,10 @@ def _curves(size: str, shape: str, shared: str) -> Task:
 
     def train(config: Any) -> Iterator[float]:
         point = objective.space.point(config)
-        row = np.nan_to_num(objective.space.encode(point), nan=0.5)
-        mix = float(np.abs(np.sin(row @ np.arange(1.0, len(row) + 1.0))))  # anything that varies and is no help
-        end, speed, height = objective(config), 0.4 + 0.5 * mix, 1.0 + mix
+        row = objective.space.encode(point)
+        mix = float(np.sin(3.0 * np.nansum(row)) ** 2)  # smooth, and no help: it has nothing to do with the end
+        end = objective(config)
+        speed, height = 0.5 + 0.5 * mix, 0.5 + 0.5 * end + 0.5 * mix
         return (end + height * (t**-speed - 27.0**-speed) for t in range(1, 28))
 
     return Task(objective.space, 27, 30, train, objective.minimum)

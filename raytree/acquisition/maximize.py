@@ -135,6 +135,7 @@ def maximize(
     n_refined: int = 5,
     like: Array | None = None,
     model: Array | None = None,
+    effort: float = 1.0,
 ) -> list[Candidate]:
     """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
 
@@ -150,6 +151,7 @@ def maximize(
         n_refined: how many starts are refined, over all paths.
         like: a row (d,) whose shared parameters all candidates have.
         model: a row (d,), such as the best so far, that is tried on every path, as far as it is alive there.
+        effort: a share of the usual number of starts and gradients.
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
@@ -168,9 +170,10 @@ def maximize(
         for k in np.argsort(-values, kind="stable")[:kept].tolist():
             found.append(Candidate(float(values[k]), path, rows[k]))
     found.sort(key=lambda candidate: -candidate.value)
-    first = [refine(space, start, box_of(space, start.path, fixed), score, slope, FIRST) for start in _apart(found, n_refined)]
+    starts, early, late = (max(2, round(effort * number)) for number in (n_refined, FIRST, LAST))
+    first = [refine(space, start, box_of(space, start.path, fixed), score, slope, early) for start in _apart(found, starts)]
     first.sort(key=lambda candidate: -candidate.value)
-    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, LAST)
+    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, late)
     return [best, *first, *found]
 
 

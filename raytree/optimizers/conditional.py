@@ -146,7 +146,7 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
 
         best = promising(self._plain, paths, score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model)
+        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model, effort=self._effort())
 
     # The model
 

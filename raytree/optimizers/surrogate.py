@@ -40,6 +40,8 @@ ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
+SHARED_BY = 4
+"""With so many trials running a suggestion takes half the work."""
 FANTASIES = 8
 """Guesses at the values of running trials."""
 DRAWN, SPRAYED, SPREADS = 24, 8, (0.1, 0.01, 0.001)
@@ -134,6 +136,10 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         values = mean + rng.normal(size=(FANTASIES, len(mean))) @ linalg.cholesky(covariance).T
         first, *others = [posterior.condition(rows, paths, value) for value in values]
         return first.together(others)
+
+    def _effort(self) -> float:
+        """How much work a suggestion is worth: the more trials are running, the less each can rely on what is known."""
+        return 1.0 / (1.0 + len(self.observations.with_status(Status.RUNNING)) / SHARED_BY)
 
     def _draws(self) -> bool:
         """Whether the next suggestion comes from a drawn function."""

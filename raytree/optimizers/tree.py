@@ -133,7 +133,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             return value + chance.get(path, 0.0), gradient
 
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model)
+        return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model, effort=self._effort())
 
     def _two_step(
         self, fitted: Fitted[TreePosterior], posterior: TreePosterior | Together, paths: list[Path], rng: np.random.Generator

@@ -1,0 +1,79 @@
+"""The CASH job of examples/cash.py on whatever cluster RAY_ADDRESS names, or on this machine; prints which node ran what.
+
+    python examples/cluster.py                                   a Ray of its own on this machine
+    RAY_ADDRESS=192.0.2.10:6379 python examples/cluster.py       on a machine of that cluster
+    ray submit cluster.yaml examples/cluster.py                  from anywhere, see docs/how-to/cluster.md
+
+A trial that its node takes down with it runs again on another one (`max_failures`), and is one observation. `--storage` must be a
+place that every node can write to (a network file system, or s3://...) as soon as there are several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(
+    0, str(next(p for p in (Path(__file__).parent, Path.home() / "raytree" / "examples") if (p / "cash.py").exists()))
+)
+
+from cash import Data, errors, space, split, test_error
+from example_data import load
+from ray import tune
+
+from raytree.searchers import TreeSearcher
+
+
+def objective(config: dict[str, Any], data: Data) -> None:
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()[:8]
+    error = errors(config, data)
+    tune.report({"error": error, "test_error": test_error(config, data), "node": f"{ray.util.get_node_ip_address()} ({node})"})
+
+
+def main() -> None:
+    import ray
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--concurrent", type=int, default=0, help="trials at a time; as many as fit if 0")
+    parser.add_argument("--data", default="digits", help="a set that scikit-learn ships, or a CSV file (default digits)")
+    parser.add_argument("--storage", default=str(Path.home() / "ray_results"), help="where results go; seen by every node")
+    parser.add_argument("--name", default="raytree-cluster")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("raytree").setLevel(logging.INFO)
+    address = os.environ.get("RAY_ADDRESS", "local")
+    print(f"joining the cluster at {address} ..." if address != "local" else "starting a local Ray ...", flush=True)
+    beside = {"env_vars": {"PYTHONPATH": sys.path[0]}}  # where cash.py is, on every node alike
+    ray.init(address=address, runtime_env=beside, log_to_driver=False, logging_level=logging.ERROR)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    print(f"{len(alive)} nodes, {ray.cluster_resources().get('CPU', 0):.0f} CPUs", flush=True)
+    searcher = TreeSearcher(seed=arguments.seed)
+    results = tune.Tuner(
+        tune.with_parameters(objective, data=split(*load(arguments.data))),
+        param_space=space(),
+        tune_config=tune.TuneConfig(
+            metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher,
+            max_concurrent_trials=arguments.concurrent or None, reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(
+            name=arguments.name, storage_path=arguments.storage, verbose=0, failure_config=tune.FailureConfig(max_failures=3)
+        ),
+    ).fit()  # fmt: skip
+    counts = Counter(result.metrics["node"] for result in results if result.metrics and "node" in result.metrics)
+    print(f"\n{searcher.explain()}\n\nrecommended: {searcher.recommend()}\n\ntrials by node:")
+    for node, count in counts.most_common():
+        print(f"  {node}: {count}")
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
