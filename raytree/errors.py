@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONGEST = 600
+"""Of each part of a message: what was found may be huge."""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"
+
 
 class RaytreeError(Exception):
     """Base of every error raised on purpose.
@@ -19,6 +26,7 @@ class RaytreeError(Exception):
     """
 
     def __init__(self, where: str, problem: str, remedy: str = "") -> None:
+        where, problem, remedy = (_short(part) for part in (where, problem, remedy))
         self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}" + (f" {remedy}" if remedy else ""))
 
