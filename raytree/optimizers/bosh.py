@@ -341,7 +341,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def _with_pending(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> HierarchicalPosterior:
         if self.treatment == "ignore":
             return fitted.posterior
-        unknown = self.observations.unknown()
+        unknown = self._latest(self.observations.unknown())
         rows = np.array([trial.row[: self._d] for trial in unknown])
         return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))
 

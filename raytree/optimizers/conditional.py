@@ -91,6 +91,9 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         smooth = KERNELS[self._method["kernel"]].power == 2
         return self._method["search"] == "gradient" or (self._method["search"] == "auto" and smooth)
 
+    def _block_of(self, path: Path) -> Path:
+        return path if self._method["kernel"] == "conditional" else ()
+
     # Proposing
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
@@ -101,6 +104,8 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
                 return self._with_lengths(fitted, self._drawn(fitted, self._places(fitted, known, rng), rng))
             posterior = self._with_pending(fitted, rng)
             candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
+            if self.treatment == "believer" and not self._chooses:
+                self._follow(posterior, candidates)
             found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
             return self._with_lengths(fitted, found)
 
@@ -148,6 +153,11 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         model = fitted.around[fitted.visited[0]][0]
         return maximize(self._plain, best, score, slope, fitted.around, rng, model=model, effort=self._effort())
 
+    def expect_curves(self) -> None:
+        if self.observations.max_t is None:
+            self._theta = None  # there are more hyperparameters from now on
+        super().expect_curves()
+
     # The model
 
     def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[Mixture]:
@@ -158,8 +168,6 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         model = BlockGP(
             self._plain, self._inputs, self._method["kernel"], data.rows, y, data.paths, PAPER_PRIORS, self.seed, self.context
         )
-        if self._theta is not None and len(self._theta) != len(model.bounds):  # fidelities were announced on the way
-            self._theta = np.append(self._theta, model.start()[len(self._theta) :])
         thetas = np.array([model.start() if self._theta is None else self._theta])
         due = self._method["inference"] == "slice" or len(y) >= next_fit(self._fitted_to)
         if self._method["inference"] == "slice":

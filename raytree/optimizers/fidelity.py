@@ -132,7 +132,7 @@ class FidelityOptimizer(ExploringOptimizer[P]):
 
     def _data(self) -> Losses:
         """Rows have a fidelity behind the columns of the given space, if there are any."""
-        return self.observations.curves() if self.observations.max_t is not None else self.observations.losses()
+        return self._enough(self.observations.curves() if self.observations.max_t is not None else self.observations.losses())
 
     def _unknown(self) -> tuple[Array, list[Path]]:
         rows, paths = super()._unknown()

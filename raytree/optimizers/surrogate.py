@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from raytree.acquisition.explore import farthest, least_tried
+from raytree.acquisition.improvement import log_improvement
 from raytree.acquisition.maximize import Candidate
 from raytree.errors import one_of
 from raytree.explain import Explanation, path_table
@@ -19,7 +20,7 @@ from raytree.models.tree_posterior import Prediction
 from raytree.observations import Losses, Status, Trial
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.scaling import Scale
-from raytree.space import Path
+from raytree.space import Path, Point
 
 
 class Posterior(Protocol):
@@ -40,6 +41,12 @@ ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
+MOST_KNOWN, MOST_RUNNING = 256, 128
+"""Of one block of the model (a path, or everything): beyond, the best half and an even selection of the rest are enough, and the
+running trials that were suggested last."""
+TOGETHER, MOST_TOGETHER = 8, 16
+"""For every so many running trials one more suggestion is found at a time, up to so many: what the few results in between
+would say changes little when many are outstanding."""
 SHARED_BY = 4
 """With so many trials running a suggestion takes half the work."""
 FANTASIES = 8
@@ -101,13 +108,38 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         self.treatment = pending
         self._theta: Array | None = None
         self._fitted_to = 0
+        self._queue: list[Point] = []  # suggestions that were found together with an earlier one
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "pending": self.treatment}
 
     def _data(self) -> Losses:
         """What the model is fitted to."""
-        return self.observations.losses()
+        return self._enough(self.observations.losses())
+
+    def _block_of(self, path: Path) -> Path:
+        """Paths whose observations are factorised together."""
+        return ()
+
+    def _enough(self, data: Losses) -> Losses:
+        """The data, or of blocks with very many observations those that tell most about the optimum."""
+        if len(data.losses) <= MOST_KNOWN:
+            return data
+        groups: dict[Path, list[int]] = {}
+        for k, path in enumerate(data.paths):
+            groups.setdefault(self._block_of(path), []).append(k)
+        kept: list[int] = []
+        for index in groups.values():
+            if len(index) > MOST_KNOWN:
+                half = MOST_KNOWN // 2
+                ranked = np.array(index)[np.argsort(data.losses[index], kind="stable")]
+                rest = np.sort(ranked[half:])
+                chosen = rest[np.linspace(0, len(rest) - 1, half).round().astype(int)]
+                kept += [*ranked[:half].tolist(), *chosen.tolist()]
+            else:
+                kept += index
+        kept.sort()
+        return Losses(data.rows[kept], data.losses[kept], [data.paths[k] for k in kept], [data.trials[k] for k in kept])
 
     def _has_data(self) -> bool:
         return len(self._data().losses) > 0
@@ -121,8 +153,21 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _unknown(self) -> tuple[Array, list[Path]]:
         """Rows and paths of trials without a value."""
-        unknown = self.observations.unknown()
+        unknown = self._latest(self.observations.unknown())
         return np.array([t.row for t in unknown]), [t.path for t in unknown]
+
+    def _latest(self, trials: list[Trial]) -> list[Trial]:
+        """Of very many trials of a block the last ones, in their order."""
+        if len(trials) <= MOST_RUNNING:
+            return trials
+        count: Counter[Path] = Counter()
+        kept = []
+        for trial in reversed(trials):
+            block = self._block_of(trial.path)
+            count[block] += 1
+            if count[block] <= MOST_RUNNING:
+                kept.append(trial)
+        return kept[::-1]
 
     def _with_pending(self, fitted: Fitted[P], rng: np.random.Generator) -> Any:
         """A posterior that knows of running trials; with "fantasy" one of several parts."""
@@ -140,6 +185,40 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     def _effort(self) -> float:
         """How much work a suggestion is worth: the more trials are running, the less each can rely on what is known."""
         return 1.0 / (1.0 + len(self.observations.with_status(Status.RUNNING)) / SHARED_BY)
+
+    def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
+        while self._queue:
+            point = self._queue.pop(0)
+            if not self.observations.used(point):
+                return [self.space.encode(point)]
+        return super()._preferred(rng)
+
+    def _follow(self, posterior: Any, candidates: Sequence[Candidate]) -> None:
+        """Queues the suggestions to come after the first candidate, each as if those before it were running."""
+        more = min(MOST_TOGETHER, len(self.observations.with_status(Status.RUNNING)) // TOGETHER)
+        if not more:
+            return
+        left, last = list(candidates), candidates[0]
+        for _ in range(more):
+            posterior = posterior.condition(last.row[None], [last.path])
+            left = [c for c in left if c.path != last.path or np.nanmax(np.abs(c.row - last.row), initial=0.0) > SAME]
+            if not left:
+                return
+            groups: dict[Path, list[Candidate]] = {}
+            for candidate in left:
+                groups.setdefault(candidate.path, []).append(candidate)
+            scored = [
+                Candidate(float(value), path, candidate.row)
+                for path, members in groups.items()
+                for candidate, value in zip(members, self._gain(posterior, path, members), strict=True)
+            ]
+            last = max(scored, key=lambda candidate: candidate.value)
+            self._queue.append(self.space.decode(last.row))
+
+    def _gain(self, posterior: Any, path: Path, candidates: Sequence[Candidate]) -> Array:
+        """(m,) what candidates of one path are worth."""
+        rows = np.array([candidate.row for candidate in candidates])
+        return log_improvement(posterior, path, rows) + self._log_feasible().get(path, 0.0)
 
     def _draws(self) -> bool:
         """Whether the next suggestion comes from a drawn function."""
@@ -235,7 +314,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         raise NotImplementedError
 
     def _method_state(self) -> dict[str, Any]:
-        return {"theta": None if self._theta is None else self._theta.tolist(), "fitted_to": self._fitted_to}
+        theta = None if self._theta is None else self._theta.tolist()
+        return {"theta": theta, "fitted_to": self._fitted_to, "queue": [list(point) for point in self._queue]}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         theta = state["theta"]
@@ -244,6 +324,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             if theta.shape != (self._theta_length(),) or not np.all(np.isfinite(theta)):
                 raise ValueError("bad hyperparameters")
         self._theta, self._fitted_to = theta, int(state["fitted_to"])
+        self._queue = [self._checked_point(point) for point in state.get("queue", [])]
 
 
 class ExploringOptimizer(SurrogateOptimizer[P]):

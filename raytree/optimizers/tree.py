@@ -96,6 +96,9 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     def _features_of(self, fidelity: bool) -> Features:
         return Features(self._plain, self._method["shared"], self._method["weights"], self.seed, fidelity)
 
+    def _block_of(self, path: Path) -> Path:
+        return path
+
     # Proposing
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
@@ -111,6 +114,8 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             first = posterior.parts[0]
             paths = promising(self._plain, known, lambda p, rows: optimistic(first, p, rows, fitted.best), k, rng)
             candidates = self._maximize(fitted, posterior, paths, rng)
+            if self.treatment == "believer" and not self._chooses:
+                self._follow(posterior, candidates)
             found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
             return self._with_lengths(fitted, found)
 
@@ -221,12 +226,12 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         theta = [
             [kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._named.items()
         ]
-        return {"theta": theta, "fitted_to": self._fitted_to}
+        return {**super()._method_state(), "theta": theta}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
+        super()._restore_method({**state, "theta": None})
         self._named = {}
         for kind, which, value in state["theta"]:
             if not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ValueError(f"bad hyperparameter {value!r}")
             self._named[str(kind), tuple(which) if isinstance(which, list) else which] = float(value)
-        self._fitted_to = int(state["fitted_to"])
