@@ -170,7 +170,7 @@ def drive(address: str, name: str, folder: str) -> None:
 
 def test_every_searcher_on_three_nodes_all_at_once(cluster, tmp_path):
     made, _ = cluster
-    program = "import sys; from tests.test_cluster import drive; drive(*sys.argv[1:])"
+    program = "import sys; from tests.test_ray_cluster import drive; drive(*sys.argv[1:])"
     drivers = [
         subprocess.Popen(
             [sys.executable, "-c", program, made.address, kind.__name__, str(tmp_path)],
