@@ -24,7 +24,7 @@ from raytree.models.inputs import Inputs
 from raytree.models.partition import Node
 from raytree.models.treed import TreedGP, TreedPosterior
 from raytree.optimizers.pool import Pool
-from raytree.optimizers.surrogate import Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.optimizers.surrogate import EXPLORE_EVERY, NEGLIGIBLE, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Path, Point
 
@@ -117,7 +117,11 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             order = np.argsort(-values, kind="stable")
             refined = [self._refined(posterior, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
             refined.sort(key=lambda candidate: -candidate.value)
-            return [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
+            found = [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
+            if refined[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0:
+                unknown = posterior.predict((), rows).sd  # of all leaves: large where a leaf's function is rough
+                found.insert(0, rows[int(np.argmax(unknown))])
+            return found
 
     def _drawn_from(self, fitted: Fitted[TreedPosterior], rng: np.random.Generator) -> Array:
         """(m, d) rows among which a drawn function is minimised."""
