@@ -2,6 +2,7 @@
 
     python benchmarks/htbo.py                        the synthetic functions
     python benchmarks/htbo.py --data DIR             with the grids (online LDA, structured SVM) and the mining pools too
+    python benchmarks/htbo.py --figure               a picture like Figure 3: the function, BO's and HTBO's view of it
 
 BO, BO-warp, HTBO and HTBO-warp with the same inference, both readings of "employing all observations". DIR holds
 lda_on_grid.csv, svm_on_grid.csv, brenda_mines_1800.csv and agromet_18189.csv. The grids are searched as pools, by index (which is
@@ -114,10 +115,43 @@ def table(rows: list[dict[str, str]]) -> str:
     return markdown(["task", "method", "runs", "evaluations", "mean regret", "within 1%", "ms"], lines)
 
 
+def figure(target: Path, evaluations: int = 30, seed: int = 0) -> None:
+    """RKHS after some evaluations: the function, mean and two deviations of BO and HTBO, the borders of HTBO's leaves."""
+    from plotly.subplots import make_subplots
+
+    objective, x = rkhs(), np.linspace(0.0, 1.0, 1001)
+    made = make_subplots(rows=2, cols=1, shared_xaxes=True, subplot_titles=["BO", "HTBO"])
+    for k, method in enumerate(("BO", "HTBO"), start=1):
+        optimizer = HTBOOptimizer(objective.space, seed=seed, num_initial=2, **METHODS[method])
+        for _ in range(evaluations):
+            suggestion = optimizer.ask()
+            optimizer.tell(suggestion.id, objective(suggestion.config))
+        fitted = optimizer._fit(remember=False)
+        seen = fitted.posterior.predict((), x[:, None])
+        mean, low, high = (-fitted.scale.backward(z) for z in (seen.mean, seen.mean + 2 * seen.sd, seen.mean - 2 * seen.sd))
+        where = {"row": k, "col": 1, "showlegend": k == 1}
+        made.add_scatter(x=x, y=low, line={"width": 0}, name="", **{**where, "showlegend": False})
+        made.add_scatter(x=x, y=high, line={"width": 0}, fill="tonexty", name="two deviations", **where)
+        made.add_scatter(x=x, y=mean, name="mean", **where)
+        made.add_scatter(x=x, y=[-objective({"x": float(u)}) for u in x], line={"dash": "dot"}, name="function", **where)
+        trials = list(optimizer)
+        made.add_scatter(x=[t.row[0] for t in trials], y=[-t.value for t in trials], mode="markers", name="evaluations", **where)
+        for box in fitted.posterior.boxes():
+            made.add_vline(x=float(box[0, 0]), line={"width": 0.5, "dash": "dash"}, row=k, col=1)
+    made.update_layout(title=f"RKHS after {evaluations} evaluations", template="plotly_white", height=700)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made.write_html(target)
+    print(f"figure: {target}")
+
+
 def main() -> None:
     made = parser(__doc__.splitlines()[0], "htbo.csv")
     made.add_argument("--data", type=Path, help="folder of the grids and pools")
+    made.add_argument("--figure", action="store_true", help="only the picture")
     arguments = made.parse_args()
+    if arguments.figure:
+        figure(arguments.out.with_name("htbo_figure.html"))
+        return
     if arguments.data:
         os.environ[DATA] = str(arguments.data.resolve())
     if not arguments.table:

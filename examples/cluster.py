@@ -2,7 +2,7 @@
 
     python examples/cluster.py                                   a Ray of its own on this machine
     RAY_ADDRESS=192.0.2.10:6379 python examples/cluster.py       on a machine of that cluster
-    ray submit cluster.yaml examples/cluster.py                  from anywhere, see docs/how-to/cluster.md
+    ray submit cluster.yaml examples/cluster.py -- --address auto      from anywhere, see docs/how-to/cluster.md
 
 A trial that its node takes down with it runs again on another one (`max_failures`), and is one observation. `--storage` must be a
 place that every node can write to (a network file system, or s3://...) as soon as there are several.
@@ -22,25 +22,28 @@ sys.path.insert(
     0, str(next(p for p in (Path(__file__).parent, Path.home() / "raytree" / "examples") if (p / "cash.py").exists()))
 )
 
-from cash import Data, errors, space, split, test_error
+import cash
 from example_data import load
 from ray import tune
 
 from raytree.searchers import TreeSearcher
 
 
-def objective(config: dict[str, Any], data: Data) -> None:
+def objective(config: dict[str, Any], data: cash.Data) -> None:
     import ray
 
     node = ray.get_runtime_context().get_node_id()[:8]
-    error = errors(config, data)
-    tune.report({"error": error, "test_error": test_error(config, data), "node": f"{ray.util.get_node_ip_address()} ({node})"})
+    error = cash.errors(config, data)
+    tune.report(
+        {"error": error, "test_error": cash.test_error(config, data), "node": f"{ray.util.get_node_ip_address()} ({node})"}
+    )
 
 
 def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--address", default=os.environ.get("RAY_ADDRESS", "local"), help="of a cluster; auto for the one here")
     parser.add_argument("--samples", type=int, default=40)
     parser.add_argument("--concurrent", type=int, default=0, help="trials at a time; as many as fit if 0")
     parser.add_argument("--data", default="digits", help="a set that scikit-learn ships, or a CSV file (default digits)")
@@ -50,16 +53,16 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
-    address = os.environ.get("RAY_ADDRESS", "local")
+    address = arguments.address
     print(f"joining the cluster at {address} ..." if address != "local" else "starting a local Ray ...", flush=True)
-    beside = {"env_vars": {"PYTHONPATH": sys.path[0]}}  # where cash.py is, on every node alike
-    ray.init(address=address, runtime_env=beside, log_to_driver=False, logging_level=logging.ERROR)
+    ray.cloudpickle.register_pickle_by_value(cash)  # nodes need raytree, not this folder
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     alive = [node for node in ray.nodes() if node["Alive"]]
     print(f"{len(alive)} nodes, {ray.cluster_resources().get('CPU', 0):.0f} CPUs", flush=True)
     searcher = TreeSearcher(seed=arguments.seed)
     results = tune.Tuner(
-        tune.with_parameters(objective, data=split(*load(arguments.data))),
-        param_space=space(),
+        tune.with_parameters(objective, data=cash.split(*load(arguments.data))),
+        param_space=cash.space(),
         tune_config=tune.TuneConfig(
             metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher,
             max_concurrent_trials=arguments.concurrent or None, reuse_actors=True,

@@ -30,7 +30,7 @@ from raytree.models.tree_posterior import Prediction
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-8
-THIN = 100
+THIN = 50
 _NOISE, _AMPLITUDE, _MEAN, _LENGTHS = 0, 1, 2, 3
 _NOISE_SCALE = 0.1
 _LOG_2PI = np.log(2.0 * np.pi)

@@ -31,8 +31,8 @@ from raytree.space import Categorical, Path, Point
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
 
-EVALUATIONS, LEAF_EVALUATIONS = 40, 12
-"""Of eq. (2): for the whole, and for every leaf from there."""
+EVALUATIONS, LEAF_EVALUATIONS, LEAVES_TOGETHER = 40, (3, 12), 160
+"""Of eq. (2): for the whole; for every leaf from there, at least and at most; for all leaves together."""
 BURN_IN, DRAWS = 100, 10
 CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
 """Sobol points, and points around the best observation with their deviation."""
@@ -171,7 +171,8 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
         else:
             due = len(y) >= next_fit(self._fitted_to)
-            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, LEAF_EVALUATIONS)
+            each = int(np.clip(LEAVES_TOGETHER // len(model.paths), *LEAF_EVALUATIONS))
+            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, each)
         if remember:
             self._theta, self._fitted_to = whole, len(y)
         return fitted_to(model.posterior(thetas), scale, rows, y, paths)
