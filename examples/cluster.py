@@ -23,7 +23,7 @@ sys.path.insert(
 )
 
 import cash
-from example_data import load
+import example_data
 from ray import tune
 
 from raytree.searchers import TreeSearcher
@@ -55,13 +55,14 @@ def main() -> None:
     logging.getLogger("raytree").setLevel(logging.INFO)
     address = arguments.address
     print(f"joining the cluster at {address} ..." if address != "local" else "starting a local Ray ...", flush=True)
-    ray.cloudpickle.register_pickle_by_value(cash)  # nodes need raytree, not this folder
+    for module in (cash, example_data):  # nodes need raytree, not this folder
+        ray.cloudpickle.register_pickle_by_value(module)
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     alive = [node for node in ray.nodes() if node["Alive"]]
     print(f"{len(alive)} nodes, {ray.cluster_resources().get('CPU', 0):.0f} CPUs", flush=True)
     searcher = TreeSearcher(seed=arguments.seed)
     results = tune.Tuner(
-        tune.with_parameters(objective, data=cash.split(*load(arguments.data))),
+        tune.with_parameters(objective, data=cash.split(*example_data.load(arguments.data))),
         param_space=cash.space(),
         tune_config=tune.TuneConfig(
             metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher,
