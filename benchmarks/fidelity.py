@@ -32,11 +32,10 @@ from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
-from asha import make as make_network
 from asha import space as mlp_space
 from asha import training
 from example_data import listed, load
-from mlp import split
+from mlp import split, untrained
 
 from raytree import CondKernelOptimizer, RandomOptimizer, Space, TreeOptimizer
 from raytree.objectives import tree_function
@@ -79,7 +78,7 @@ def task(name: str) -> Task:
     data = split(*load(name.removeprefix("mlp ")))
 
     def train(config: Any) -> Iterator[float]:
-        return training(make_network(config), config, data, 27)
+        return training(untrained(config), config, data, 27)
 
     return Task(to_space(mlp_space()), 27, 30, train, 0.0)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlp import normalise, shared_topology, split
+from mlp import normalise, shared_topology, split, untrained
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
@@ -30,20 +30,6 @@ RUNGS = (1, 3, 9, 27, 81)
 def space() -> dict[str, Any]:
     """The shared topology, without the tolerance: how long a network is trained is up to the scheduler."""
     return {name: domain for name, domain in shared_topology().items() if name != "tolerance"}
-
-
-def make(config: dict[str, Any]) -> Any:
-    """An untrained network."""
-    from sklearn.neural_network import MLPClassifier
-
-    layers = config["layers"]
-    return MLPClassifier(
-        hidden_layer_sizes=tuple(config[f"units_{k}"] for k in range(1, layers + 1)),
-        activation=config.get("activation", "identity"),
-        alpha=config[f"l2_{layers}"],
-        learning_rate_init=config["learning_rate"],
-        random_state=0,
-    )
 
 
 def training(network: Any, config: dict[str, Any], data: tuple[np.ndarray, ...], epochs: int) -> Iterator[float]:
@@ -62,7 +48,7 @@ def objective(config: dict[str, Any], epochs: int = 27) -> None:
 
     features, digits = load_digits(return_X_y=True)
     data = split(features, digits)
-    network, done = make(config), 0
+    network, done = untrained(config), 0
     checkpoint = tune.get_checkpoint()
     if checkpoint is not None:
         with checkpoint.as_directory() as folder:

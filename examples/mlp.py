@@ -78,21 +78,26 @@ def normalise(kind: str, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarra
     return train, test
 
 
-def error(config: dict[str, Any], data: tuple[np.ndarray, ...], limit: float = 20.0, epochs: int = 200) -> float:
-    """Test error of the configured network; 1.0 if training takes more than `limit` seconds of CPU or breaks down."""
+def untrained(config: dict[str, Any]) -> Any:
+    """The configured network."""
     from sklearn.neural_network import MLPClassifier
 
-    config = config.get("net", config)
     layers = config["layers"]
-    train, labels, test, truth = data
-    train, test = normalise(config["normalisation"], train, test)
-    network = MLPClassifier(
+    return MLPClassifier(
         hidden_layer_sizes=tuple(config[f"units_{k}"] for k in range(1, layers + 1)),
         activation=config.get("activation", "identity"),
         alpha=config[f"l2_{layers}"],
         learning_rate_init=config["learning_rate"],
         random_state=0,
     )
+
+
+def error(config: dict[str, Any], data: tuple[np.ndarray, ...], limit: float = 20.0, epochs: int = 200) -> float:
+    """Test error of the configured network; 1.0 if training takes more than `limit` seconds of CPU or breaks down."""
+    config = config.get("net", config)
+    train, labels, test, truth = data
+    train, test = normalise(config["normalisation"], train, test)
+    network = untrained(config)
     began, best, waited = time.process_time(), np.inf, 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -7,7 +7,6 @@ import math
 import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
-from ray.tune.search import ConcurrencyLimiter
 
 from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SPACE, loss
@@ -134,12 +133,10 @@ def test_failing_trials_and_nan_do_not_end_the_search(tmp_path):
     assert (table.loc[table["status"] == "finished", "t"] == 3).all()
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_with_asha_and_a_limiter(wrapped, tmp_path):
+def test_with_asha_and_no_limiter(tmp_path):
     searcher = RandomSearcher(seed=1)
     scheduler = ASHAScheduler(max_t=3, grace_period=1, reduction_factor=2)
-    search_alg = ConcurrencyLimiter(searcher, 3) if wrapped else searcher
-    fit(search_alg, troubled, samples=8, tmp_path=tmp_path, scheduler=scheduler)
+    fit(searcher, troubled, samples=8, tmp_path=tmp_path, scheduler=scheduler)
     table = searcher.observations()
     assert len(table) == 8
     assert (table["status"] == "running").sum() == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from ray import tune
-from ray.tune.schedulers import HyperBandForBOHB, MedianStoppingRule
 from ray.tune.search import Repeater
 
 from raytree.searchers import RandomSearcher, TreeSearcher
@@ -37,23 +36,6 @@ def fit(searcher, trainable, folder: Path, samples: int = 8, run: dict | None = 
         ),
         run_config=tune.RunConfig(verbose=0, storage_path=str(folder), name="run", **(run or {})),
     ).fit()
-
-
-def test_hyperband_for_bohb_pauses_and_goes_on(tmp_path):
-    searcher = TreeSearcher(seed=0)
-    scheduler = HyperBandForBOHB(time_attr="training_iteration", max_t=9, reduction_factor=3)
-    fit(searcher, curve, tmp_path, samples=9, scheduler=scheduler)
-    table = searcher.observations()
-    assert len(table) == 9
-    assert (table["status"] == "finished").all()
-
-
-def test_median_stopping(tmp_path):
-    searcher = TreeSearcher(seed=0)
-    fit(searcher, curve, tmp_path, scheduler=MedianStoppingRule(grace_period=1, min_samples_required=2))
-    table = searcher.observations()
-    assert len(table) == 8
-    assert (table["status"] == "finished").all()
 
 
 def test_repeater_averages(tmp_path):

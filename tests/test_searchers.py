@@ -15,7 +15,7 @@ class TestRandomSearcher(SearcherConformance):
 
 class TestTreeSearcher(SearcherConformance):
     searcher_class = TreeSearcher
-    sequences = 80
+    sequences = 50
 
 
 class TestCondKernelSearcher(SearcherConformance):
