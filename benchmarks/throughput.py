@@ -44,19 +44,22 @@ def trainable(config: dict[str, Any]) -> None:
     tune.report({"loss": OBJECTIVE(config) - OBJECTIVE.minimum})
 
 
+def define(trial: Any) -> dict[str, Any]:
+    """The objective's space in Optuna's words: a configuration drawn as it goes."""
+
+    def draw(structure: Any, name: str) -> Any:
+        if isinstance(structure, dict):
+            return {key: draw(value, f"{name}/{key}") for key, value in structure.items()}
+        if isinstance(structure, Categorical):
+            k = trial.suggest_categorical(name, list(range(len(structure.choices))))
+            return draw(structure.choices[k], f"{name}[{k}]")
+        return trial.suggest_float(name, structure.lower, structure.upper) if isinstance(structure, Float) else structure
+
+    return {"config": draw(OBJECTIVE.space.structure, "")}
+
+
 def optuna_search() -> Any:
     from ray.tune.search.optuna import OptunaSearch
-
-    def define(trial: Any) -> dict[str, Any]:
-        def draw(structure: Any, name: str) -> Any:
-            if isinstance(structure, dict):
-                return {key: draw(value, f"{name}/{key}") for key, value in structure.items()}
-            if isinstance(structure, Categorical):
-                k = trial.suggest_categorical(name, list(range(len(structure.choices))))
-                return draw(structure.choices[k], f"{name}[{k}]")
-            return trial.suggest_float(name, structure.lower, structure.upper) if isinstance(structure, Float) else structure
-
-        return {"config": draw(OBJECTIVE.space.structure, "")}
 
     return OptunaSearch(space=define, metric="loss", mode="min", seed=0)
 
@@ -65,15 +68,15 @@ def run(method: str, concurrent: int, trials: int) -> list[str]:
     """One experiment: a line of the table."""
     spent: list[float] = []
     searcher = {"tree": TreeSearcher, "random": RandomSearcher}[method](seed=0) if method != "optuna" else optuna_search()
-    suggest = searcher.suggest
+    kind, suggest = type(searcher), type(searcher).suggest
 
-    def timed(trial_id: str) -> Any:
+    def timed(self: Any, trial_id: str) -> Any:
         began = time.perf_counter()
-        config = suggest(trial_id)
+        config = suggest(self, trial_id)
         spent.append(time.perf_counter() - began)
         return config
 
-    searcher.suggest = timed
+    kind.suggest = timed  # of the class: Optuna's searcher pickles what an instance has
     config = tune.TuneConfig(
         metric=None if method == "optuna" else "loss", mode=None if method == "optuna" else "min", num_samples=trials,
         search_alg=searcher, max_concurrent_trials=concurrent, reuse_actors=True,
@@ -85,6 +88,7 @@ def run(method: str, concurrent: int, trials: int) -> list[str]:
         began = time.time()
         results = tune.Tuner(body, param_space=space, tune_config=config, run_config=settings).fit()
         wall = time.time() - began
+        kind.suggest = suggest
         ends = sorted((r.metrics["timestamp"], r.metrics["loss"]) for r in results if r.metrics)
     reached = next((end - began for end, loss in ends if loss <= TARGET), None)
     busy = (len(ends) - concurrent) * SECONDS / (concurrent * (ends[-1][0] - ends[concurrent - 1][0]))
