@@ -55,7 +55,10 @@ def snapshot(folder: Path) -> dict[str, float]:
     files = sorted(folder.glob("run/searcher-state-*.json"))
     if not files:
         return {}
-    saved = json.loads(files[-1].read_text())["payload"]["optimizer"]
+    try:
+        saved = json.loads(files[-1].read_text())["payload"]["optimizer"]
+    except ValueError:  # Tune is copying it at this moment
+        return {}
     return {t["id"]: t["value"] for t in (saved or {"trials": []})["trials"] if t["status"] == "finished"}
 
 
