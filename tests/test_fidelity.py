@@ -416,9 +416,41 @@ def test_believers_spread_where_ignorers_do_not():
     assert spread["believer"] > spread["ignore"]
 
 
+def test_very_many_observations_are_thinned_and_hyperparameters_go_on_being_estimated(monkeypatch):
+    monkeypatch.setattr("raytree.optimizers.surrogate.MOST_KNOWN", 20)
+    rng = np.random.default_rng(8)
+    for make in (*OPTIMIZERS, HTBOOptimizer):
+        optimizer = make({"x": Float(0, 1)}, seed=0, num_initial=2)
+        for x in rng.random(60):
+            optimizer.give({"x": float(x)}, (x - 0.3) ** 2)
+        data = optimizer._data()
+        assert len(data.losses) == 20
+        assert np.sort(data.losses)[:10].tolist() == np.sort(optimizer._known().losses)[:10].tolist()
+        optimizer.ask()
+        assert optimizer._failures == 0
+        assert optimizer._fitted_to == 60
+        assert abs(optimizer.recommend().config["x"] - 0.3) < 0.05
+
+
+def test_what_is_found_together_is_saved_and_all_different():
+    optimizer = TreeOptimizer(MODELS, seed=4, num_initial=6)
+    for _ in range(8):
+        suggestion = optimizer.ask()
+        optimizer.tell(suggestion.id, len(str(suggestion.config)))
+    asked = [optimizer.ask() for _ in range(20)]
+    assert optimizer._failures == 0
+    assert len({str(suggestion.config) for suggestion in asked}) == 20
+    while not optimizer._queue:
+        optimizer.ask()
+    again = TreeOptimizer.from_state(json.loads(json.dumps(optimizer.state())))
+    assert [again.ask() for _ in range(3)] == [optimizer.ask() for _ in range(3)]
+
+
 def test_wrong_settings_say_so():
     with pytest.raises(SettingError, match="pending"):
         TreeOptimizer(BRANCHES, pending="hope")
+    with pytest.raises(SettingError, match="drawn function"):
+        TreeOptimizer(BRANCHES, pending="thompson", fidelity_key="beta")
     with pytest.raises(SettingError, match="two ways"):
         TreeOptimizer(BRANCHES, max_t=10, fidelity_key="beta")
     with pytest.raises(SettingError, match="min_fidelity"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,17 +23,16 @@ from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gibbon, gumb
 from raytree.acquisition.maximize import Candidate, box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths, promising
 from raytree.design import MAX_INITIAL, Design
-from raytree.errors import SettingError, SpaceError, one_of
+from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
 from raytree.models.inputs import Inputs
 from raytree.observations import Trial
 from raytree.optimizer import LISTABLE
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.optimizers.surrogate import MOST_PATHS, Added, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
 from raytree.space import Categorical, Integer, Path, Point, Space
-from raytree.space.migrate import migrate
 
 logger = logging.getLogger("raytree")
 
@@ -100,12 +99,12 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         maximizer: str = "gradient",
         **settings: Any,
     ) -> None:
-        self._plain = space if isinstance(space, Space) else Space(space)
-        self._check_method(acquisition, maxima, diversity, maximizer)
         for name, count in (("max_realizations", max_realizations), ("initial_realizations", initial_realizations)):
             if not (type(count) is int and count > 0) and not (name.startswith("max") and count in ("auto", "all")):
                 raise SettingError(name, f"must be a positive integer, got {count!r}.")
-        super().__init__(_with_seed(self._plain, seed_key, realizations), **settings)
+        self._seeds = _domain(realizations)
+        super().__init__(space, Added("seed_key", seed_key, self._seeds), **settings)
+        self._check_method(acquisition, maxima, diversity, maximizer)
         if settings.get("num_initial") is None:
             self.num_initial = _default_length(self._plain, self.budget)
             self._design = Design(self.space, self.num_initial, self.seed)
@@ -115,7 +114,6 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             "maxima": maxima, "diversity": diversity, "maximizer": maximizer,
         }  # fmt: skip
         self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
-        self._seeds = _domain(realizations)
         self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
         self._warned = False
 
@@ -134,25 +132,10 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
 
-    @property
-    def given_space(self) -> Space:
-        return self._plain
-
     # Realizations
 
-    def point(self, config: Any) -> Point:
-        """The codes of a configuration; without a seed it is on the first realization of the pool."""
-        key = self._method["seed_key"]
-        if isinstance(config, dict) and key not in config:
-            config = {**config, key: self._seeds.render(self._pool()[0])}
-        return self.space.point(config)
-
-    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
-        key = self._method["seed_key"]
-        if not isinstance(config, dict) or key not in config:
-            return migrate(self._plain, config, defaults, drop)
-        plain = {name: value for name, value in config.items() if name != key}
-        return {**migrate(self._plain, plain, defaults, drop), key: config[key]}
+    def _usual(self) -> Any:
+        return self._seeds.render(self._pool()[0])
 
     def _pool(self) -> list[int]:
         """The codes of the realizations in use, in order of appearance, and then fresh ones up to the initial number."""
@@ -320,16 +303,17 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
-        rows, losses, paths, trials = self._data()
+        known = self._known()
+        rows, losses, paths, trials = self._enough(known)
         rows = rows[:, : self._d]
         scale = scale_of(losses, compress=False, robust=False)
         y = scale.forward(losses)
         model = HierarchicalGP(self._plain, self._inputs, rows, y, paths, self._numbers(trials))
-        due = len(y) >= next_fit(self._fitted_to) or self._theta is None
+        due = len(known.losses) >= next_fit(self._fitted_to) or self._theta is None
         theta = model.fit(self._theta, EVALUATIONS) if due else self._theta
         assert theta is not None
         if due and remember:
-            self._theta, self._fitted_to = theta, len(y)
+            self._theta, self._fitted_to = theta, len(known.losses)
         posterior = model.posterior(theta)
         return fitted_to(posterior, scale, rows, posterior.target_means(), paths)
 
@@ -364,12 +348,8 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
                 key,
             )
 
-    def _recommended(self, trial: Trial) -> Any:
-        config = self.space.config(trial.point)
-        return {key: value for key, value in config.items() if key != self._method["seed_key"]}
-
     def _describe(self, fitted: Fitted[HierarchicalPosterior], trial: Trial) -> dict[str, float]:
-        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, trial.row[None, : self._d]))
+        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, self._plain_rows(trial)))
         return {"target_mean": mean, "target_sd": sd}
 
     def _annotate(self, fitted: Fitted[HierarchicalPosterior], table: Any, title: str) -> Explanation:
@@ -399,22 +379,14 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         self._warned = bool(state["warned"])
 
 
-def _with_seed(space: Space, seed_key: str, realizations: Sequence[Any] | None) -> Space:
-    """The space with the seed as its last parameter."""
-    if not isinstance(seed_key, str):
-        raise SettingError("seed_key", f"must be a string, got {seed_key!r}.")
-    if not isinstance(space.structure, dict):
-        raise SpaceError("space", f"must be a dict, so that {seed_key!r} has a place in it.", "Wrap it in a dict.")
-    if seed_key in space.structure:
-        raise SpaceError(seed_key, "is where the searcher puts the seed.", "Leave it out, or give another seed_key.")
-    listed = realizations is None or (isinstance(realizations, (list, tuple, range)) and len(realizations) > 0)
-    if not listed or not all(type(value) in (int, str) for value in realizations or ()):
-        raise SettingError("realizations", f"must be integers or strings, at least one, got {realizations!r}.")
-    return Space({**space.structure, seed_key: _domain(realizations)})
-
-
 def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:
-    return Integer(0, LARGEST_SEED) if realizations is None else Categorical(list(realizations))
+    """The seeds there are."""
+    if realizations is None:
+        return Integer(0, LARGEST_SEED)
+    listed = isinstance(realizations, (list, tuple, range)) and len(realizations) > 0
+    if not listed or not all(type(value) in (int, str) for value in realizations):
+        raise SettingError("realizations", f"must be integers or strings, at least one, got {realizations!r}.")
+    return Categorical(list(realizations))
 
 
 def _default_length(space: Space, budget: int | None) -> int:

@@ -101,13 +101,11 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
             fitted = self._fit()
             known = known_paths(self._plain, fitted.visited, rng)
             if self._draws():
-                return self._with_lengths(fitted, self._drawn(fitted, self._places(fitted, known, rng), rng))
+                return self._drawn(fitted, self._places(fitted, known, rng), rng)
             posterior = self._with_pending(fitted, rng)
             candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
-            if self.treatment == "believer" and not self._chooses:
-                self._follow(posterior, candidates)
             found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
-            return self._with_lengths(fitted, found)
+            return self._suggested(fitted, posterior, found)
 
     def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:
         """The best of random rows, or of local searches from the best of them and from the best observation."""
@@ -161,7 +159,8 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
     # The model
 
     def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[Mixture]:
-        data = self._data()
+        known = self._known()
+        data = self._enough(known)
         target = self._target(data) if target is None else target
         scale = self._scale(data, self._method["compress"])
         y = scale.forward(data.losses)
@@ -169,14 +168,14 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
             self._plain, self._inputs, self._method["kernel"], data.rows, y, data.paths, PAPER_PRIORS, self.seed, self.context
         )
         thetas = np.array([model.start() if self._theta is None else self._theta])
-        due = self._method["inference"] == "slice" or len(y) >= next_fit(self._fitted_to)
+        due = self._method["inference"] == "slice" or len(known.losses) >= next_fit(self._fitted_to)
         if self._method["inference"] == "slice":
             rng = np.random.default_rng([self.seed, 5, self._asks])
             thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
         elif due:
             thetas = model.fit(self._theta, EVALUATIONS)[None]
         if due and remember:
-            self._theta, self._fitted_to = thetas[-1], len(y)
+            self._theta, self._fitted_to = thetas[-1], len(known.losses)
         return self._surrounded(model, thetas, target, scale)
 
     def _final(self) -> Fitted[Mixture]:

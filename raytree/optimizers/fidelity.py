@@ -14,21 +14,20 @@ Models see rows of the given space with the fidelity behind them: a logarithm, 1
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from raytree.acquisition.maximize import Candidate
-from raytree.errors import SettingError, SpaceError, one_of
+from raytree.errors import SettingError, one_of
 from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
 from raytree.models.cost import CostModel
-from raytree.observations import Losses, Trial
-from raytree.optimizers.surrogate import ExploringOptimizer, Fitted, P
+from raytree.observations import Losses
+from raytree.optimizers.surrogate import Added, ExploringOptimizer, Fitted, P
 from raytree.scaling import Scale, scale_of
-from raytree.space import Float, Path, Point, Space
-from raytree.space.migrate import migrate
+from raytree.space import Float, Path
 
 STEP = 3.0
 """Fractions of a complete evaluation that are considered are this factor apart."""
@@ -58,7 +57,6 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         min_fidelity: float = 1.0 / 27.0,
         **settings: Any,
     ) -> None:
-        self._plain = space if isinstance(space, Space) else Space(space)
         one_of("context", context, CONTEXTS)
         if not isinstance(min_fidelity, (int, float)) or not 0.0 < min_fidelity < 1.0:
             raise SettingError("min_fidelity", f"must be between 0 and 1, got {min_fidelity!r}.")
@@ -66,22 +64,20 @@ class FidelityOptimizer(ExploringOptimizer[P]):
             raise SettingError(
                 "fidelity_key", "and max_t are two ways to do it.", "Give the one that decides how long trials are."
             )
+        if fidelity_key is not None and settings.get("pending") == "thompson":
+            raise SettingError("pending", "a drawn function says nothing about what a fraction would tell.", "Use 'believer'.")
         self._fraction = Float(float(min_fidelity), 1.0, log=True)
-        searched = self._plain if fidelity_key is None else _with_fraction(self._plain, fidelity_key, self._fraction)
-        super().__init__(searched, **settings)
+        added = None if fidelity_key is None else Added("fidelity_key", fidelity_key, self._fraction)
+        super().__init__(space, added, **settings)
         self._fidelity: dict[str, Any] = {"context": context, "fidelity_key": fidelity_key, "min_fidelity": float(min_fidelity)}
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._fidelity}
 
     @property
-    def given_space(self) -> Space:
-        return self._plain
-
-    @property
     def _chooses(self) -> bool:
         """Whether the search chooses fractions."""
-        return self._fidelity["fidelity_key"] is not None
+        return self._added is not None
 
     @property
     def context(self) -> str | None:
@@ -91,24 +87,8 @@ class FidelityOptimizer(ExploringOptimizer[P]):
 
     # Configurations with a fraction
 
-    def point(self, config: Any) -> Point:
-        """The codes of a configuration; one without a fraction is complete."""
-        key = self._fidelity["fidelity_key"]
-        if key is not None and isinstance(config, dict) and key not in config:
-            config = {**config, key: 1.0}
-        return self.space.point(config)
-
-    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
-        key = self._fidelity["fidelity_key"]
-        if key is None or not isinstance(config, dict) or key not in config:
-            return migrate(self._plain, config, defaults, drop)
-        plain = {name: value for name, value in config.items() if name != key}
-        return {**migrate(self._plain, plain, defaults, drop), key: config[key]}
-
-    def _recommended(self, trial: Trial) -> Any:
-        config = super()._recommended(trial)
-        key = self._fidelity["fidelity_key"]
-        return config if key is None else {name: value for name, value in config.items() if name != key}
+    def _usual(self) -> float:
+        return 1.0  # complete
 
     def _levels(self) -> Array:
         """(k,) the fidelities to choose from, complete evaluations last."""
@@ -130,9 +110,14 @@ class FidelityOptimizer(ExploringOptimizer[P]):
 
     # Data
 
-    def _data(self) -> Losses:
+    def _known(self) -> Losses:
         """Rows have a fidelity behind the columns of the given space, if there are any."""
-        return self._enough(self.observations.curves() if self.observations.max_t is not None else self.observations.losses())
+        return self.observations.losses() if self.observations.max_t is None else self.observations.curves()
+
+    def _has_data(self) -> bool:
+        if self.observations.max_t is None:
+            return super()._has_data()
+        return any(value is not None for trial in self.observations for value in trial.reports.values())
 
     def _unknown(self) -> tuple[Array, list[Path]]:
         rows, paths = super()._unknown()
@@ -156,6 +141,13 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         return sorted(reached.values(), reverse=True)[enough - 1]
 
     # Choosing how long
+
+    def _suggested(self, fitted: Fitted[P], posterior: Any, found: Sequence[Candidate | Array]) -> list[Array]:
+        """Rows to suggest, best first; what else the search has found is queued when many trials run."""
+        candidates = [c for c in found if isinstance(c, Candidate)]
+        if self.treatment == "believer" and not self._chooses and found[0] is candidates[0]:
+            self._follow(posterior, candidates)
+        return self._with_lengths(fitted, found)
 
     def _with_lengths(self, fitted: Fitted[P], candidates: Sequence[Candidate | Array]) -> list[Array]:
         """Rows of the searched space: the best candidates with the fraction that gains most for its cost, best first.
@@ -186,15 +178,3 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         rows = np.array([trial.row for trial in known]).reshape(len(known), self.space.d)
         fractions = self._fractions(rows[:, -1])
         return CostModel(self._plain, rows, [t.path for t in known], fractions, np.array([t.cost for t in known], dtype=float))
-
-
-def _with_fraction(space: Space, key: str, domain: Float) -> Space:
-    """The space with a fraction of a complete evaluation as its last parameter."""
-    if not isinstance(key, str) or not key:
-        raise SettingError("fidelity_key", f"must be a name, got {key!r}.")
-    structure = space.structure
-    if not isinstance(structure, dict):
-        raise SpaceError("space", "must be a dict to hold a fraction.", "Wrap it: {'config': space}.")
-    if key in structure:
-        raise SpaceError(key, "is where the fraction is to stand, and the space has it.", "Choose another fidelity_key.")
-    return Space({**structure, key: domain})

@@ -161,20 +161,21 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[TreedPosterior]:
-        rows, losses, paths, _ = self._data()
+        known = self._known()
+        rows, losses, paths, _ = self._enough(known)
         scale = scale_of(losses, compress=False, robust=False)
         y = scale.forward(losses)
         method = self._method
         model = TreedGP(self.space, self._inputs, rows, y, method["warp"], method["tree"], method["conditioning"], self.seed)
+        due = method["inference"] == "slice" or len(known.losses) >= next_fit(self._fitted_to)
         if method["inference"] == "slice":
             rng = np.random.default_rng([self.seed, 5, self._asks])
             whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
         else:
-            due = len(y) >= next_fit(self._fitted_to)
             each = int(np.clip(LEAVES_TOGETHER // len(model.paths), *LEAF_EVALUATIONS))
             whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, each)
         if remember:
-            self._theta, self._fitted_to = whole, len(y)
+            self._theta, self._fitted_to = whole, len(known.losses) if due else self._fitted_to
         return fitted_to(model.posterior(thetas), scale, rows, y, paths)
 
     def _annotate(self, fitted: Fitted[TreedPosterior], table: Any, title: str) -> Explanation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from raytree.acquisition.explore import farthest, least_tried
 from raytree.acquisition.improvement import log_improvement
 from raytree.acquisition.maximize import Candidate
-from raytree.errors import one_of
+from raytree.errors import SettingError, SpaceError, one_of
 from raytree.explain import Explanation, path_table
 from raytree.gp import linalg
 from raytree.gp.linalg import Array, one_thread
@@ -20,7 +20,8 @@ from raytree.models.tree_posterior import Prediction
 from raytree.observations import Losses, Status, Trial
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.scaling import Scale
-from raytree.space import Path, Point
+from raytree.space import Path, Point, Space
+from raytree.space.migrate import migrate
 
 
 class Posterior(Protocol):
@@ -89,12 +90,39 @@ def next_fit(fitted_to: int) -> int:
     return fitted_to + max(1, fitted_to // 20)
 
 
+class Added(NamedTuple):
+    """A parameter that a method adds to the space, under a key of its own in every configuration: a seed, a length.
+
+    Args:
+        setting: the setting that names the key.
+        key: the key.
+        domain: what the parameter can be.
+    """
+
+    setting: str
+    key: str
+    domain: Any
+
+    def to(self, space: Space) -> Space:
+        """The space with the parameter as its last one."""
+        if not isinstance(self.key, str) or not self.key:
+            raise SettingError(self.setting, f"must be a name, got {self.key!r}.")
+        if not isinstance(space.structure, dict):
+            raise SpaceError("space", f"must be a dict, so that {self.key!r} has a place in it.", "Wrap it in a dict.")
+        if self.key in space.structure:
+            raise SpaceError(self.key, "is a key that the searcher adds.", f"Leave it out, or give another {self.setting}.")
+        return Space({**space.structure, self.key: self.domain})
+
+
 class SurrogateOptimizer(Optimizer, Generic[P]):
     """The base of optimizers with a model: subclasses say how to fit it (`_fit`) and how to use it (`_propose`).
 
     `_theta` holds the last hyperparameters, to start the next estimate from, `_fitted_to` how many observations it had.
+    `_plain` is the space as it was given; `space`, which is searched, has the parameter that the method adds, if it does.
 
     Args:
+        space: the search space.
+        added: a parameter to search beside those of the space.
         pending: what running trials are taken for: "believer" (they come out as expected: nothing is gained near them),
             "fantasy" (the acquisition is averaged over guesses at their values), "thompson" (while some are running, the next
             one minimises a function drawn from the posterior), or "ignore".
@@ -102,8 +130,10 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     PENDING: ClassVar[tuple[str, ...]] = ("believer", "fantasy", "thompson", "ignore")
 
-    def __init__(self, space: Any, *, pending: str = "believer", **settings: Any) -> None:
-        super().__init__(space, **settings)
+    def __init__(self, space: Any, added: Added | None = None, *, pending: str = "believer", **settings: Any) -> None:
+        self._plain = space if isinstance(space, Space) else Space(space)
+        self._added = added
+        super().__init__(self._plain if added is None else added.to(self._plain), **settings)
         one_of("pending", pending, self.PENDING)
         self.treatment = pending
         self._theta: Array | None = None
@@ -113,9 +143,45 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "pending": self.treatment}
 
+    # The space, and what a method adds to it
+
+    @property
+    def given_space(self) -> Space:
+        return self._plain
+
+    def point(self, config: Any) -> Point:
+        """The codes of a configuration; one without the added parameter has the usual value."""
+        if self._added is not None and isinstance(config, dict) and self._added.key not in config:
+            config = {**config, self._added.key: self._usual()}
+        return self.space.point(config)
+
+    def _usual(self) -> Any:
+        """The value of the added parameter in a configuration from elsewhere."""
+        raise NotImplementedError
+
+    def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
+        if not isinstance(config, dict):
+            return migrate(self._plain, config, defaults, drop)
+        apart = {key: value for key, value in config.items() if self._added is not None and key == self._added.key}
+        return {**migrate(self._plain, self._without_added(config), defaults, drop), **apart}
+
+    def _without_added(self, config: Any) -> Any:
+        if self._added is None:
+            return config
+        return {key: value for key, value in config.items() if key != self._added.key}
+
+    def _recommended(self, trial: Trial) -> Any:
+        return self._without_added(super()._recommended(trial))
+
+    # Data
+
+    def _known(self) -> Losses:
+        """All that is known."""
+        return self.observations.losses()
+
     def _data(self) -> Losses:
         """What the model is fitted to."""
-        return self._enough(self.observations.losses())
+        return self._enough(self._known())
 
     def _block_of(self, path: Path) -> Path:
         """Paths whose observations are factorised together."""
@@ -142,7 +208,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         return Losses(data.rows[kept], data.losses[kept], [data.paths[k] for k in kept], [data.trials[k] for k in kept])
 
     def _has_data(self) -> bool:
-        return len(self._data().losses) > 0
+        return bool(self.observations.complete())
 
     def _fit(self, remember: bool = True) -> Fitted[P]:
         """The posterior for what is known now; hyperparameters are estimated again when the schedule says so.
@@ -194,7 +260,10 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         return super()._preferred(rng)
 
     def _follow(self, posterior: Any, candidates: Sequence[Candidate]) -> None:
-        """Queues the suggestions to come after the first candidate, each as if those before it were running."""
+        """Queues the suggestions to come after the first candidate, each as if those before it were running.
+
+        Only for believers, who know what running trials are taken for, and only if the first candidate is what comes next.
+        """
         more = min(MOST_TOGETHER, len(self.observations.with_status(Status.RUNNING)) // TOGETHER)
         if not more:
             return

@@ -106,7 +106,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             fitted = self._fit()
             known = known_paths(self._plain, fitted.visited, rng)
             if self._draws():
-                return self._with_lengths(fitted, self._drawn(fitted, self._places(fitted, known, rng), rng))
+                return self._drawn(fitted, self._places(fitted, known, rng), rng)
             posterior = self._with_pending(fitted, rng)
             if self._method["search"] == "two-step":
                 return self._with_lengths(fitted, self._two_step(fitted, posterior, known, rng))
@@ -114,10 +114,8 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             first = posterior.parts[0]
             paths = promising(self._plain, known, lambda p, rows: optimistic(first, p, rows, fitted.best), k, rng)
             candidates = self._maximize(fitted, posterior, paths, rng)
-            if self.treatment == "believer" and not self._chooses:
-                self._follow(posterior, candidates)
             found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
-            return self._with_lengths(fitted, found)
+            return self._suggested(fitted, posterior, found)
 
     def _maximize(
         self,
@@ -159,14 +157,15 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     # The model
 
     def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[TreePosterior]:
-        data = self._data()
-        due = len(data.losses) >= next_fit(self._fitted_to)
+        known = self._known()
+        data = self._enough(known)
+        due = len(known.losses) >= next_fit(self._fitted_to)
         target = self._target(data) if target is None else target
         scale = self._scale(data, self._method["compress"])
         fitted, theta = self._fit_to(data.rows, data.losses, data.paths, scale, target, self._named, due)
         if due and remember:
             self._named.update(theta)
-            self._fitted_to = len(data.losses)
+            self._fitted_to = len(known.losses)
         return fitted
 
     def _final(self) -> Fitted[TreePosterior]:
