@@ -162,9 +162,10 @@ class Optimizer:
         try:
             return list(self._propose(rng))
         except Exception as error:
-            first, self._failures = self._failures == 0, self._failures + 1
-            message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
-            logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=first)
+            self._failures += 1
+            if self._failures.bit_count() == 1:  # the first, second, fourth, eighth ...: a log is for reading
+                message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
+                logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=self._failures == 1)
             return []
 
     def _has_data(self) -> bool:

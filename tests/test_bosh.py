@@ -16,7 +16,7 @@ from scipy.linalg import helmert
 from raytree import BOSHOptimizer, Optimizer, Space, state
 from raytree.acquisition.entropy import exact_maxima, gibbon, gumbel_maxima, hazard, mes, mumbo
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
-from raytree.models.hierarchical import FRESH, HierarchicalGP
+from raytree.models.hierarchical import FRESH, LEVEL, HierarchicalGP
 from raytree.models.inputs import Inputs
 from raytree.objectives import HGPDraw
 from raytree.space import Categorical, Float, Integer
@@ -44,7 +44,7 @@ def slow(model, theta, a, b):
         scale = np.exp(theta[4:])[np.array(model.inputs.length)]
         r = math.sqrt(5 * np.sum(((u - v) / scale) ** 2))
         correlation = (1 + r + r * r / 3) * math.exp(-r) if model.space.path_of(x) == model.space.path_of(z) else 0.0
-        out[i, j] = target * correlation
+        out[i, j] = LEVEL + target * correlation
         if kind_a == kind_b == "f" and s == t:
             out[i, j] += deviation * correlation + offset
     return out
@@ -98,7 +98,7 @@ def test_a_fully_crossed_design_decouples_by_the_helmert_transform():
     rotated = y.reshape(m, s) @ helmert(s, full=True).T
     expected = 0.0
     for k in range(s):
-        K = (s * target * (k == 0) + deviation) * R + offset + noise * np.eye(m)
+        K = (s * target * (k == 0) + deviation) * R + offset + s * LEVEL * (k == 0) + noise * np.eye(m)
         expected -= stats.multivariate_normal(np.zeros(m), K).logpdf(rotated[:, k])
     value, _ = model.negative_log_posterior(theta)
     penalty = 0.5 * np.sum(((theta - model._mean) / model._sd) ** 2)

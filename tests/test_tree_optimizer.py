@@ -219,7 +219,10 @@ def test_boundaries_are_reached_exactly_and_refining_never_makes_worse():
     assert (config["x"], config["y"]) == (5.0, 1e-3)
     assert config["k"] == 31
     start = Candidate(-5.0, (), best.row)
-    assert refine(space, start, box_of(space, ()), lambda p, r: np.full(len(r), -9.0), lambda p, r: (-9.0, np.zeros(3))) == start
+    assert (
+        refine(space, start, box_of(space, ()), lambda p, r: np.full(len(r), -9.0), lambda p, r: (-9.0, np.zeros(3)), 10, 1e-6)
+        == start
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ Slope = Callable[[Path, Array], tuple[float, Array]]
 
 RADII = (0.2, 0.05, 0.01, 0.002)
 FIRST, LAST = 12, 40
-"""Gradients: for every start, and for the best of them afterwards."""
+ROUGH, EXACT = 1e-6, 1e-9
+"""Gradients and tolerance: for every start, and for the best of them afterwards."""
 APART = 0.05
 KEPT, KEPT_DISCRETE = 4, 32
 """Rows that a path keeps as starts and as a reserve; more where all are discrete, since the best may have been evaluated."""
@@ -132,10 +133,9 @@ def maximize(
     rng: np.random.Generator,
     n_sobol: int = 128,
     n_local: int = 4,
-    n_refined: int = 5,
+    n_refined: int = 2,
     like: Array | None = None,
     model: Array | None = None,
-    effort: float = 1.0,
 ) -> list[Candidate]:
     """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
 
@@ -151,7 +151,6 @@ def maximize(
         n_refined: how many starts are refined, over all paths.
         like: a row (d,) whose shared parameters all candidates have.
         model: a row (d,), such as the best so far, that is tried on every path, as far as it is alive there.
-        effort: a share of the usual number of starts and gradients.
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
@@ -170,10 +169,11 @@ def maximize(
         for k in np.argsort(-values, kind="stable")[:kept].tolist():
             found.append(Candidate(float(values[k]), path, rows[k]))
     found.sort(key=lambda candidate: -candidate.value)
-    starts, early, late = (max(2, round(effort * number)) for number in (n_refined, FIRST, LAST))
-    first = [refine(space, start, box_of(space, start.path, fixed), score, slope, early) for start in _apart(found, starts)]
+    first = [
+        refine(space, start, box_of(space, start.path, fixed), score, slope, FIRST, ROUGH) for start in _apart(found, n_refined)
+    ]
     first.sort(key=lambda candidate: -candidate.value)
-    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, late)
+    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, LAST, EXACT)
     return [best, *first, *found]
 
 
@@ -189,11 +189,11 @@ def _apart(found: Sequence[Candidate], n: int) -> list[Candidate]:
     return chosen
 
 
-def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, evaluations: int = LAST) -> Candidate:
+def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, evaluations: int, tolerance: float) -> Candidate:
     """A candidate at least as good as `start`, on the same path; about so many evaluations of the gradient."""
     best = start
     for _ in range(3):
-        climbed = _climb(best, box, slope, evaluations)
+        climbed = _climb(best, box, slope, evaluations, tolerance)
         moved = _exchange(space, climbed, box, score)
         stop = moved.value <= climbed.value
         best = moved
@@ -202,7 +202,7 @@ def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope,
     return best
 
 
-def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int) -> Candidate:
+def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int, tolerance: float) -> Candidate:
     if not len(box.continuous):
         return start
     row = start.row.copy()
@@ -218,7 +218,7 @@ def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int) -> Candid
 
     minimize(
         negative, start.row[box.continuous], jac=True, method="L-BFGS-B", bounds=box.bounds,
-        options={"maxfun": evaluations, "ftol": 1e-12, "gtol": 1e-9},
+        options={"maxfun": evaluations, "ftol": tolerance, "gtol": tolerance},
     )  # fmt: skip
     return best
 

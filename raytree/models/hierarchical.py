@@ -1,11 +1,13 @@
 """The hierarchical Gaussian process of Moss et al. 2020, section 3.1: realizations as perturbations of one target.
 
-    g ~ GP(0, a_g R),   f_s ~ GP(g, a_f R + o),   y_i = f_{s_i}(x_i) + noise
+    g ~ GP(0, c + a_g R),   f_s ~ GP(g, a_f R + o),   y_i = f_{s_i}(x_i) + noise
 
 R is a Matern-5/2 correlation with a length-scale per coordinate, shared by both levels, and 0 between different paths; o is a
-realization's constant offset (the journal version's term), which has no place in the wrapper: a hard seed is hard everywhere. So
+realization's constant offset (the journal version's term): a hard seed is hard everywhere. c is the variance of the target's
+level (ours). Without it the offsets of the first realizations stand in for a level that is not 0, as it is not where most
+trials are good ones; then all seeds seem to differ much, and a fresh one never tells enough to be tried. So
 
-    K = (a_g + a_f S) o R + o S + s2 I,        S_ij = 1 if s_i = s_j
+    K = c + (a_g + a_f S) o R + o S + s2 I,        S_ij = 1 if s_i = s_j
 
 and one correlation matrix and one factorisation serve all. A realization never seen has only g in common with the data.
 
@@ -30,6 +32,7 @@ from raytree.models.tree_posterior import Prediction
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-6
+LEVEL = 1.0  # variance of the target's level, c
 _NOISE, _TARGET, _DEVIATION, _OFFSET, _LENGTHS = 0, 1, 2, 3, 4
 _PRIORS = np.log([1e-3, 1.0, 0.1, 0.05]), np.array([2.0, 1.0, 1.5, 1.5])
 _LENGTH_PRIOR = (np.log(0.2), 0.8)
@@ -103,7 +106,7 @@ class HierarchicalGP:
         R, falls = MATERN52.profile(scaled.sum(axis=0))
         R = R * self._alike
         level = target + deviation * self._same
-        L = linalg.cholesky(level * R + offset * self._same + noise * np.eye(len(self.y)))
+        L = linalg.cholesky(LEVEL + level * R + offset * self._same + noise * np.eye(len(self.y)))
         alpha = linalg.solve(L, self.y)
         W = 0.5 * (linalg.solve(L, np.eye(len(self.y))) - np.outer(alpha, alpha))
         value = 0.5 * (self.y @ alpha + linalg.log_det(L) + len(self.y) * _LOG_2PI)
@@ -151,8 +154,17 @@ class HierarchicalPosterior:
         self._inverse = linalg.solve_lower(self.L, np.eye(len(self.X)))  # of L
         self._members = {int(s): np.flatnonzero(self.seeds == s) for s in np.unique(self.seeds)}
 
+    @property
+    def _prior(self) -> float:
+        """The prior variance of the target."""
+        return LEVEL + self.target
+
+    def _of_target(self, R: Array) -> Array:
+        """The covariance of the target where the correlation is R."""
+        return LEVEL + self.target * R
+
     def _covariance(self, R: Array, same: np.ndarray) -> Array:
-        return np.asarray((self.target + self.deviation * same) * R + self.offset * same)
+        return self._of_target(R) + self.deviation * same * R + self.offset * same
 
     def _correlation(self, path: Path, numbers: Array) -> Array:
         """(n, m) R between the data and rows of one path."""
@@ -161,9 +173,9 @@ class HierarchicalPosterior:
 
     def predict(self, path: Path, rows: Array) -> Prediction:
         """Mean and sd of the target at rows (m, d) of one path."""
-        k = self.target * self._correlation(path, self.model.inputs(rows))
+        k = self._of_target(self._correlation(path, self.model.inputs(rows)))
         w = linalg.solve_lower(self.L, k)
-        return Prediction(self.alpha @ k, np.sqrt(np.maximum(self.target - np.sum(w**2, axis=0), _TINY)))
+        return Prediction(self.alpha @ k, np.sqrt(np.maximum(self._prior - np.sum(w**2, axis=0), _TINY)))
 
     def joint(self, path: Path, rows: Array, seeds: Sequence[int]) -> Joint:
         """Target and evaluations on some realizations at rows (m, d) of one path.
@@ -172,37 +184,38 @@ class HierarchicalPosterior:
         more than one.
         """
         R = self._correlation(path, self.model.inputs(rows))
-        k = self.target * R
+        k = self._of_target(R)
         own = self.deviation * R + self.offset
         w = self._inverse @ k
         base = np.sum(w**2, axis=0)
-        prior = self.target + self.deviation + self.offset + self.noise
+        prior = self._prior + self.deviation + self.offset + self.noise
         variance = np.empty((len(rows), len(seeds)))
         covariance = np.empty((len(rows), len(seeds)))
         for j, seed in enumerate(seeds):
             index = self._members.get(int(seed))
             if index is None:
-                variance[:, j], covariance[:, j] = prior - base, self.target - base
+                variance[:, j], covariance[:, j] = prior - base, self._prior - base
                 continue
             extra = self._inverse[:, index] @ own[index]
             cross = np.sum(w * extra, axis=0)
             variance[:, j] = prior - base - 2.0 * cross - np.sum(extra**2, axis=0)
-            covariance[:, j] = self.target - base - cross
+            covariance[:, j] = self._prior - base - cross
         mean = self.alpha @ k
-        return Joint(mean, np.sqrt(np.maximum(self.target - base, _TINY)), np.maximum(variance, self.noise), covariance)
+        return Joint(mean, np.sqrt(np.maximum(self._prior - base, _TINY)), np.maximum(variance, self.noise), covariance)
 
     def joint_target(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
         """Mean (m,) and covariance (m, m) of the target at rows (m, d) of any paths."""
         numbers = self.model.inputs(rows)
-        cross = self.model.correlation(self.theta, self.X, numbers, self.model._on_same_path(self.paths, paths))
-        w = self._inverse @ (self.target * cross)
+        R = self.model.correlation(self.theta, self.X, numbers, self.model._on_same_path(self.paths, paths))
+        cross = self._of_target(R)
+        w = self._inverse @ cross
         prior = self.model.correlation(self.theta, numbers, numbers, self.model._on_same_path(paths, paths))
-        return self.target * (self.alpha @ cross), self.target * prior - w.T @ w
+        return self.alpha @ cross, self._of_target(prior) - w.T @ w
 
     def target_means(self) -> Array:
         """(n,) posterior means of the target at the observations."""
         R = self.model.correlation(self.theta, self.model.X, self.model.X, self.model._alike)
-        return np.asarray(self.target * (self.alpha[: len(self.model.y)] @ R))
+        return np.asarray(self.alpha[: len(self.model.y)] @ self._of_target(R))
 
     def condition(self, rows: Array, paths: Sequence[Path], seeds: Sequence[int] = ()) -> HierarchicalPosterior:
         """This posterior with rows (m, d) whose values are taken to be their means; of unseen realizations if none are given."""

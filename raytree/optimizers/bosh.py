@@ -40,8 +40,8 @@ EVALUATIONS = 40
 """Of the likelihood in one fit, from each of three starts."""
 PLACES, MAXIMA = 1000, 10
 """Where the target is sampled to find its maxima, and how many samples."""
-STEP = 1e-5
-"""Of the finite differences by which the acquisition is climbed."""
+STEP, STARTS = 1e-5, 5
+"""The acquisition is climbed by finite differences of this size, from so many starts: every seed has summits of its own."""
 MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
 DIRECT_EVALUATIONS = 400
@@ -69,9 +69,10 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         space: the search space, without the seed.
         seed_key: where the seed stands in a configuration.
         realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer but the largest if left out.
-        max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": of n
-            trials, about sqrt(2 n). One step ahead a fresh seed nearly always tells most; many steps ahead seeds that were
-            evaluated in several places tell more (measured in benchmarks/README.md).
+        max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": for n
+            trials sqrt(2 n), not fewer either. One step ahead a fresh seed mostly tells most, but many steps ahead seeds that
+            were evaluated in several places tell more; and how much seeds differ cannot be learnt from two of them, so that a
+            search may be content with what it has (both measured in benchmarks/README.md).
         initial_realizations: over how many seeds the initial design is spread.
         acquisition: "gibbon" (closed form) or "mumbo" (quadrature).
         maxima: how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
@@ -211,16 +212,19 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             pool = self._pool()
             fresh = self._fresh(pool)
             codes = pool if fresh is None else [*pool, fresh]
+            allowed = [len(pool)] if fresh is not None and self._method["max_realizations"] == "auto" else list(range(len(codes)))
 
             def scores(path: Path, rows: Array) -> Array:
-                """(m, p) of all realizations."""
-                return self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(codes))))
+                """(m, p) of all realizations that may come next."""
+                return self._scores(fitted.posterior, running, maxima, path, rows, allowed)
 
             found = self._best(fitted, lambda path, rows: scores(path, rows).max(axis=1), rng)
             chosen = []
             for candidate in found:
                 values = scores(candidate.path, candidate.row[None])[0]
-                chosen += [(float(values[k]), self._on(candidate.row, codes[k])) for k in np.argsort(-values).tolist()[:2]]
+                chosen += [
+                    (float(values[k]), self._on(candidate.row, codes[allowed[k]])) for k in np.argsort(-values).tolist()[:2]
+                ]
             first = chosen[0]
             return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
 
@@ -265,7 +269,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 
         paths = promising(self._plain, known_paths(self._plain, fitted.visited, rng), score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, paths, score, slope, fitted.around, rng, model=model)
+        return maximize(self._plain, paths, score, slope, fitted.around, rng, n_refined=STARTS, model=model)
 
     def _by_direct(self, score: Any, rng: np.random.Generator) -> list[Candidate]:
         """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.improvement import log_improvement
 from raytree.acquisition.local_search import climb
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, promising
@@ -138,18 +138,10 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
     def _maximize(
         self, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
-        chance = self._log_feasible()
-
-        def score(path: Path, rows: Array) -> Array:
-            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
-
-        def slope(path: Path, row: Array) -> tuple[float, Array]:
-            value, gradient = log_improvement_slope(posterior, path, row)
-            return value + chance.get(path, 0.0), gradient
-
+        score, slope = self._gains(posterior, self._log_feasible())
         best = promising(self._plain, paths, score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model, effort=self._effort())
+        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model)
 
     def expect_curves(self) -> None:
         if self.observations.max_t is None:

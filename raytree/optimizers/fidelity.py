@@ -142,11 +142,12 @@ class FidelityOptimizer(ExploringOptimizer[P]):
 
     # Choosing how long
 
+    def _more(self) -> int:
+        return 0 if self._chooses else super()._more()
+
     def _suggested(self, fitted: Fitted[P], posterior: Any, found: Sequence[Candidate | Array]) -> list[Array]:
         """Rows to suggest, best first; what else the search has found is queued when many trials run."""
-        candidates = [c for c in found if isinstance(c, Candidate)]
-        if self.treatment == "believer" and not self._chooses and found[0] is candidates[0]:
-            self._follow(posterior, candidates)
+        self._follow(posterior, found)
         return self._with_lengths(fitted, found)
 
     def _with_lengths(self, fitted: Fitted[P], candidates: Sequence[Candidate | Array]) -> list[Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import Candidate, box_of, numeric_slope, refine
+from raytree.acquisition.maximize import EXACT, Candidate, box_of, numeric_slope, refine
 from raytree.acquisition.paths import known_paths
 from raytree.errors import StateError, one_of
 from raytree.explain import Explanation
@@ -156,7 +156,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         def score(path: Path, rows: Array) -> Array:
             return self._scores(posterior, rows)
 
-        return refine(self.space, start, box, score, numeric_slope(score, box), STEPS)
+        return refine(self.space, start, box, score, numeric_slope(score, box), STEPS, EXACT)
 
     # The model
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 
 from raytree.acquisition.explore import farthest, least_tried
-from raytree.acquisition.improvement import log_improvement
-from raytree.acquisition.maximize import Candidate
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.maximize import Candidate, Score, Slope
 from raytree.errors import SettingError, SpaceError, one_of
 from raytree.explain import Explanation, path_table
 from raytree.gp import linalg
@@ -45,11 +45,9 @@ SAME = 1e-3
 MOST_KNOWN, MOST_RUNNING = 256, 128
 """Of one block of the model (a path, or everything): beyond, the best half and an even selection of the rest are enough, and the
 running trials that were suggested last."""
-TOGETHER, MOST_TOGETHER = 8, 16
-"""For every so many running trials one more suggestion is found at a time, up to so many: what the few results in between
-would say changes little when many are outstanding."""
-SHARED_BY = 4
-"""With so many trials running a suggestion takes half the work."""
+MOST_TOGETHER = 16
+"""As many suggestions as trials are running are found with the next one, up to so many: what the results in between would say
+changes little (benchmarks/pending.py), and the work is done once."""
 FANTASIES = 8
 """Guesses at the values of running trials."""
 DRAWN, SPRAYED, SPREADS = 24, 8, (0.1, 0.01, 0.001)
@@ -248,10 +246,6 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         first, *others = [posterior.condition(rows, paths, value) for value in values]
         return first.together(others)
 
-    def _effort(self) -> float:
-        """How much work a suggestion is worth: the more trials are running, the less each can rely on what is known."""
-        return 1.0 / (1.0 + len(self.observations.with_status(Status.RUNNING)) / SHARED_BY)
-
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         while self._queue:
             point = self._queue.pop(0)
@@ -259,35 +253,52 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
                 return [self.space.encode(point)]
         return super()._preferred(rng)
 
-    def _follow(self, posterior: Any, candidates: Sequence[Candidate]) -> None:
-        """Queues the suggestions to come after the first candidate, each as if those before it were running.
+    def _more(self) -> int:
+        """How many suggestions are found beside the next one, from what is known now.
 
-        Only for believers, who know what running trials are taken for, and only if the first candidate is what comes next.
+        Only believers know what running trials are taken for.
         """
-        more = min(MOST_TOGETHER, len(self.observations.with_status(Status.RUNNING)) // TOGETHER)
-        if not more:
-            return
-        left, last = list(candidates), candidates[0]
-        for _ in range(more):
-            posterior = posterior.condition(last.row[None], [last.path])
-            left = [c for c in left if c.path != last.path or np.nanmax(np.abs(c.row - last.row), initial=0.0) > SAME]
+        if self.treatment != "believer":
+            return 0
+        return min(MOST_TOGETHER, len(self.observations.with_status(Status.RUNNING)))
+
+    def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
+        """What rows are worth: log-EI, weighed by each path's chance of a valid value; and its gradient at one."""
+
+        def score(path: Path, rows: Array) -> Array:
+            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
+
+        def slope(path: Path, row: Array) -> tuple[float, Array]:
+            value, gradient = log_improvement_slope(posterior, path, row)
+            return value + chance.get(path, 0.0), gradient
+
+        return score, slope
+
+    def _follow(self, posterior: Any, found: Sequence[Candidate | Array]) -> None:
+        """Queues the suggestions to come after the first one found, each as if those before it were running.
+
+        They are the best of the candidates as they are. Refined ones lie in corners, where such a posterior knows least, and
+        did worse by a decade and more (benchmarks/README.md).
+        """
+        left, chance = [c for c in found if isinstance(c, Candidate)], self._log_feasible()
+        row = found[0].row if isinstance(found[0], Candidate) else found[0]
+        path = self.given_space.paths_of(row[None])[0]
+        for _ in range(self._more()):
+            posterior = posterior.condition(row[None], [path])
+            left = [c for c in left if c.path != path or np.nanmax(np.abs(c.row - row), initial=0.0) > SAME]
             if not left:
                 return
-            groups: dict[Path, list[Candidate]] = {}
+            groups: dict[Path, list[Array]] = {}
             for candidate in left:
-                groups.setdefault(candidate.path, []).append(candidate)
+                groups.setdefault(candidate.path, []).append(candidate.row)
+            score, _ = self._gains(posterior, chance)
             scored = [
-                Candidate(float(value), path, candidate.row)
-                for path, members in groups.items()
-                for candidate, value in zip(members, self._gain(posterior, path, members), strict=True)
+                Candidate(float(value), path, row)
+                for path, rows in groups.items()
+                for row, value in zip(rows, score(path, np.array(rows)), strict=True)
             ]
-            last = max(scored, key=lambda candidate: candidate.value)
-            self._queue.append(self.space.decode(last.row))
-
-    def _gain(self, posterior: Any, path: Path, candidates: Sequence[Candidate]) -> Array:
-        """(m,) what candidates of one path are worth."""
-        rows = np.array([candidate.row for candidate in candidates])
-        return log_improvement(posterior, path, rows) + self._log_feasible().get(path, 0.0)
+            _, path, row = max(scored, key=lambda candidate: candidate.value)
+            self._queue.append(self.space.decode(row))
 
     def _draws(self) -> bool:
         """Whether the next suggestion comes from a drawn function."""
@@ -402,12 +413,16 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
     def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Candidate | Array]:
         """The candidates, best first; before them a row where little was tried, when that is due."""
         rows: list[Candidate | Array] = list(candidates)
-        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0
+        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._due(EXPLORE_EVERY)
         if settled or self._is_running(candidates[0]):
             return [*self._explore(known, rng), *rows]
-        if self._asks % ACQUAINT_EVERY == 0 and self.given_space.n_paths <= MOST_PATHS:
+        if self._due(ACQUAINT_EVERY) and self.given_space.n_paths <= MOST_PATHS:
             return [*self._explore([path for path in known if self._is_strange(path)], rng), *rows]
         return rows
+
+    def _due(self, every: int) -> bool:
+        """Whether one of the suggestions that are found now is one in so many."""
+        return -self._asks % every <= self._more()
 
     def _is_strange(self, path: Path) -> bool:
         """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_ei_at, log_improvement, log_improvement_slope
+from raytree.acquisition.improvement import log_ei_at
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
@@ -42,7 +42,7 @@ INDEPENDENT: dict[str, Any] = {
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
-EVALUATIONS = 40
+EVALUATIONS = 10
 """Of the likelihood in one fit."""
 
 
@@ -126,17 +126,9 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         like: Array | None = None,
     ) -> list[Candidate]:
         """Full log-EI, eq. (5), on some paths, weighed by each path's chance of a valid value."""
-        chance = self._log_feasible()
-
-        def score(path: Path, rows: Array) -> Array:
-            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
-
-        def slope(path: Path, row: Array) -> tuple[float, Array]:
-            value, gradient = log_improvement_slope(posterior, path, row)
-            return value + chance.get(path, 0.0), gradient
-
+        score, slope = self._gains(posterior, self._log_feasible())
         model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model, effort=self._effort())
+        return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model)
 
     def _two_step(
         self, fitted: Fitted[TreePosterior], posterior: TreePosterior | Together, paths: list[Path], rng: np.random.Generator
