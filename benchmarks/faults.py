@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,36 +87,47 @@ def driver_part(count: int) -> list[list[Any]]:
     return lines
 
 
+def under_fire(fault: str, name: str, trials: int, count: int, kill: Callable[[str, random.Random], bool]) -> list[Any]:
+    """Experiments during which something is killed every few seconds, until enough is dead. `kill` says if it hit something."""
+    dead = known = lost = doubled = 0
+    chance = random.Random(name)
+    while dead < count:
+        with tempfile.TemporaryDirectory() as folder:
+            over = threading.Event()
+
+            def shoot(folder: str = folder, over: threading.Event = over) -> None:
+                nonlocal dead
+                while dead < count and not over.wait(chance.uniform(1.0, 3.0)):
+                    dead += kill(folder, chance)
+
+            killer = threading.Thread(target=shoot)
+            killer.start()
+            counts = experiment(name, folder, trials)
+            over.set()
+            killer.join()
+        known, lost, doubled = known + counts[0], lost + counts[1], doubled + counts[2]
+    line = [fault, name, dead, known, lost, doubled]
+    print("  ", *line, flush=True)
+    return line
+
+
 def workers_part(count: int) -> list[list[Any]]:
     import ray
 
+    def kill(folder: str, chance: random.Random) -> bool:
+        marks = sorted(Path(folder).glob("*.pid"))
+        if not marks:
+            return False
+        mark = chance.choice(marks)
+        mark.unlink(missing_ok=True)
+        try:
+            os.kill(int(mark.stem), signal.SIGKILL)  # a worker of the Ray that this program started
+        except ProcessLookupError:
+            return False
+        return True
+
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    lines = []
-    for name in SEARCHERS:
-        with tempfile.TemporaryDirectory() as folder:
-            dead: list[int] = []
-            over = threading.Event()
-
-            def kill(folder: str = folder, dead: list[int] = dead, over: threading.Event = over) -> None:
-                chance = random.Random(len(dead))
-                while len(dead) < count and not over.wait(chance.uniform(1.0, 3.0)):
-                    marks = sorted(Path(folder).glob("*.pid"))
-                    if marks:
-                        mark = chance.choice(marks)
-                        mark.unlink(missing_ok=True)
-                        try:
-                            os.kill(int(mark.stem), signal.SIGKILL)  # a worker of the Ray that this program started
-                            dead.append(int(mark.stem))
-                        except ProcessLookupError:
-                            pass
-
-            killer = threading.Thread(target=kill)
-            killer.start()
-            known, lost, doubled = experiment(name, folder, 12)
-            over.set()
-            killer.join()
-        lines.append(["worker killed", name, len(dead), known, lost, doubled])
-        print("  ", *lines[-1], flush=True)
+    lines = [under_fire("worker killed", name, 12, count, kill) for name in SEARCHERS]
     ray.shutdown()
     return lines
 
@@ -128,24 +140,15 @@ def nodes_part(count: int) -> list[list[Any]]:
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     nodes = [cluster.add_node(**small) for _ in range(2)]
     ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-    lines = []
-    for name in SEARCHERS:
-        with tempfile.TemporaryDirectory() as folder:
-            over, dead = threading.Event(), []
 
-            def kill(over: threading.Event = over, dead: list[int] = dead) -> None:
-                while len(dead) < count and not over.wait(8.0):
-                    cluster.remove_node(nodes.pop(0), allow_graceful=False)
-                    dead.append(1)
-                    nodes.append(cluster.add_node(**small))
+    def kill(folder: str, chance: random.Random) -> bool:
+        if not any(Path(folder).glob("*.pid")):
+            return False  # nothing runs yet
+        cluster.remove_node(nodes.pop(0), allow_graceful=False)
+        nodes.append(cluster.add_node(**small))
+        return True
 
-            killer = threading.Thread(target=kill)
-            killer.start()
-            known, lost, doubled = experiment(name, folder, 10)
-            over.set()
-            killer.join()
-        lines.append(["node killed", name, len(dead), known, lost, doubled])
-        print("  ", *lines[-1], flush=True)
+    lines = [under_fire("node killed", name, 10, count, kill) for name in SEARCHERS]
     ray.shutdown()
     cluster.shutdown()
     return lines

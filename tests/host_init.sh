@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# PID 1 of a host in namespaces of its own (network, processes, mounts): private /root, /tmp, /run and /dev/shm, and an sshd.
+# PID 1 of a host in namespaces of its own (network, processes, mounts): a private home, /tmp, /run and /dev/shm, and an sshd.
 # Usage: host_init.sh NAME ADDRESS FOLDER KEEP...   (KEEP: directories that must stay visible, such as the interpreter's)
 set -eu
 name=$1 address=$2 folder=$3
+home=$(getent passwd 0 | cut -d: -f6)
 shift 3
 hostname "$name"
 mount --make-rprivate /
@@ -15,7 +16,7 @@ for kept in "$@"; do  # held aside before something is mounted above them
 done
 mkdir -p "$folder/$name/keep/folder"
 mount --bind "$folder" "$folder/$name/keep/folder"
-mount --bind "$folder/$name/home" /root
+mount --bind "$folder/$name/home" "$home"
 mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /run
 mount -t tmpfs -o size=2g tmpfs /dev/shm
@@ -25,7 +26,7 @@ for kept in "$@"; do
   mountpoint -q "$kept" || mount --bind "$folder/$name/keep/$k" "$kept" 2>/dev/null || true
   k=$((k + 1))
 done
-mkdir -p /run/sshd /root/.ray
+mkdir -p /run/sshd "$home/.ray"
 cat > "$folder/$name/sshd_config" <<CONFIG
 Port 22
 ListenAddress $address

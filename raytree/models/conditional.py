@@ -30,8 +30,8 @@ from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
 from raytree.gp.linalg import Array
 from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import horseshoe, normal
+from raytree.models.conditional_posterior import AMPLITUDE, LENGTHS, NOISE, BlockPosterior, Mixture
 from raytree.models.inputs import Inputs
-from raytree.models.tree_posterior import Prediction
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-8  # variance, in standardised units
@@ -46,8 +46,6 @@ KERNELS: dict[str, Stationary] = {
 PARTITIONS = 64
 """Of the Mondrian kernel; the paper shows 30."""
 _LOG_2PI = np.log(2.0 * np.pi)
-_TINY = 1e-18
-_NOISE, _AMPLITUDE, _LENGTHS = 0, 1, 2  # places in theta; behind the lengths the trend's weights and the context kernel's
 _TREND = Parameter(0.0, 1.0, -10.0, 10.0)
 
 
@@ -141,11 +139,11 @@ class BlockGP:
         """(m,) the common curve at the fidelities of rows of a block; nothing without."""
         if self.context is None:
             return np.zeros(len(X))
-        begin = _LENGTHS + self._n_lengths
+        begin = LENGTHS + self._n_lengths
         return trend(X[:, -1]) @ theta[begin : begin + TRENDS]
 
     def context_theta(self, theta: Array) -> Array:
-        return theta[_LENGTHS + self._n_lengths + TRENDS :]
+        return theta[LENGTHS + self._n_lengths + TRENDS :]
 
     def between(self, theta: Array, a: Array, b: Array) -> float | Array:
         """(m, k) the context kernel of rows of a block; 1 without."""
@@ -153,7 +151,7 @@ class BlockGP:
 
     def prior_variance(self, theta: Array, X: Array) -> Array:
         """(m,) the kernel of each row of a block with itself."""
-        amplitude = np.full(len(X), np.exp(theta[_AMPLITUDE]))
+        amplitude = np.full(len(X), np.exp(theta[AMPLITUDE]))
         return amplitude if self.context is None else amplitude * self.context.diagonal(self.context_theta(theta), X[:, -1])
 
     def block_of(self, path: Path) -> Path:
@@ -175,9 +173,9 @@ class BlockGP:
 
     def covariance(self, theta: Array, a: Array, b: Array, columns: np.ndarray) -> Array:
         """(m, k) covariances of numbers a (m, C_b) and b (k, C_b) of one block, without noise."""
-        amplitude = np.exp(theta[_AMPLITUDE]) * self.between(theta, a, b)
+        amplitude = np.exp(theta[AMPLITUDE]) * self.between(theta, a, b)
         if self.kernel == "mondrian":
-            stretch = np.exp(-theta[_LENGTHS + np.array(self.inputs.length, dtype=int)[columns]])
+            stretch = np.exp(-theta[LENGTHS + np.array(self.inputs.length, dtype=int)[columns]])
             both = mondrian.cells(np.vstack([a, b])[:, : len(columns)] * stretch, stretch, PARTITIONS, self.seed)
             return np.asarray(amplitude * mondrian.kernel(both[: len(a)], both[len(a) :]))
         lengths, terms = self._terms(a, b, columns)
@@ -185,28 +183,28 @@ class BlockGP:
         return np.asarray(amplitude * self.stationary.profile(u)[0])
 
     def _inverse(self, theta: Array, lengths: np.ndarray) -> Array:
-        return np.exp(-self.stationary.power * theta[_LENGTHS + lengths])
+        return np.exp(-self.stationary.power * theta[LENGTHS + lengths])
 
     # Hyperparameters
 
     def start(self) -> Array:
         """(k,) the middle of the priors, little noise."""
         theta = self._mean.copy()
-        theta[_NOISE] = np.log(1e-4)
+        theta[NOISE] = np.log(1e-4)
         return theta
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
         """The log-density of theta, up to a constant, and its gradient."""
         penalty, gradient = normal(theta[1:], self._mean[1:], self._sd[1:])
-        noise, slope = horseshoe(float(theta[_NOISE]), self._noise_scale)
+        noise, slope = horseshoe(float(theta[NOISE]), self._noise_scale)
         return -penalty - noise, -np.append(slope, gradient)
 
     def _factor(self, theta: Array, block: Block) -> tuple[Array, Array, Array, Array]:
         """A block's scaled terms (l, m, m), kernel (m, m) of its columns, its fall (m, m), and the factor of its covariance."""
         scaled = block.terms * self._inverse(theta, block.lengths)[:, None, None]
         k, falls = self.stationary.profile(scaled.sum(axis=0))
-        covariance = np.exp(theta[_AMPLITUDE]) * self.between(theta, block.X, block.X) * k
-        return scaled, k, falls, linalg.cholesky(covariance + np.exp(theta[_NOISE]) * np.eye(len(block.rows)))
+        covariance = np.exp(theta[AMPLITUDE]) * self.between(theta, block.X, block.X) * k
+        return scaled, k, falls, linalg.cholesky(covariance + np.exp(theta[NOISE]) * np.eye(len(block.rows)))
 
     def log_likelihood(self, theta: Array) -> float:
         """log P(y | theta)."""
@@ -219,7 +217,7 @@ class BlockGP:
 
     def log_likelihood_slope(self, theta: Array) -> tuple[float, Array]:
         """log P(y | theta) and its gradient (k,)."""
-        noise, amplitude = np.exp(theta[_NOISE]), np.exp(theta[_AMPLITUDE])
+        noise, amplitude = np.exp(theta[NOISE]), np.exp(theta[AMPLITUDE])
         value, gradient = -0.5 * len(self.y) * _LOG_2PI, np.zeros(len(theta))
         for block in self.blocks.values():
             scaled, k, falls, L = self._factor(theta, block)
@@ -229,14 +227,14 @@ class BlockGP:
             value -= 0.5 * (y @ alpha + linalg.log_det(L))
             between: float | Array = 1.0
             if self.context is not None:
-                begin = _LENGTHS + self._n_lengths
+                begin = LENGTHS + self._n_lengths
                 gradient[begin : begin + TRENDS] += alpha @ trend(block.X[:, -1])
                 between, slopes = self.context.slopes(self.context_theta(theta), block.X[:, -1], block.X[:, -1])
                 gradient[begin + TRENDS :] += 0.5 * amplitude * np.einsum("ij,kij->k", W * k, slopes)
-            gradient[_NOISE] += 0.5 * noise * np.trace(W)
-            gradient[_AMPLITUDE] += 0.5 * amplitude * np.sum(W * k * between)
+            gradient[NOISE] += 0.5 * noise * np.trace(W)
+            gradient[AMPLITUDE] += 0.5 * amplitude * np.sum(W * k * between)
             by_length = np.einsum("ij,kij->k", W * falls * between, scaled)
-            gradient[_LENGTHS + block.lengths] += 0.5 * self.stationary.power * amplitude * by_length
+            gradient[LENGTHS + block.lengths] += 0.5 * self.stationary.power * amplitude * by_length
         return float(value), gradient
 
     def log_posterior(self, theta: Array) -> tuple[float, Array]:
@@ -267,210 +265,8 @@ class BlockGP:
                 return -np.inf
 
         first = self.start() if start is None else start
-        return slice_sampler.sample(density, first, (_NOISE, _AMPLITUDE), rng, draws, burn_in if start is None else 0)
+        return slice_sampler.sample(density, first, (NOISE, AMPLITUDE), rng, draws, burn_in if start is None else 0)
 
     def posterior(self, thetas: Array, target: float = 1.0) -> Mixture:
         """The posterior at each of thetas (s, k); `target` is the fidelity of rows that have none."""
         return Mixture([BlockPosterior(self, theta, target) for theta in np.atleast_2d(thetas)])
-
-
-class Factored(NamedTuple):
-    """One block of a posterior, observed rows first."""
-
-    X: Array  # (m, C_b), and the fidelity if there is one
-    L: Array  # (m, m)
-    v: Array  # (m,) inv(L) (y - curve)
-    beta: Array  # (m,), 0 for rows without a value
-
-
-class BlockPosterior:
-    """Predictions at one theta; a block without rows predicts the prior.
-
-    Args:
-        model: the model and its data.
-        theta: (k,) hyperparameters.
-        target: the fidelity of rows that have none.
-    """
-
-    def __init__(self, model: BlockGP, theta: Array, target: float = 1.0) -> None:
-        self.model, self.theta, self.target = model, theta, target
-        self.noise, self.amplitude = float(np.exp(theta[_NOISE])), float(np.exp(theta[_AMPLITUDE]))
-        self.blocks: dict[Path, Factored] = {}
-        for key, block in model.blocks.items():
-            L = linalg.cholesky(self._covariance(block.X, block.X, block.columns) + self.noise * np.eye(len(block.rows)))
-            v = linalg.solve_lower(L, model.y[block.rows] - model.curve(theta, block.X))
-            self.blocks[key] = Factored(block.X, L, v, linalg.solve_upper(L, v))
-        self.lowest = float(self.target_means().min())  # what improvement is measured from
-
-    def _covariance(self, a: Array, b: Array, columns: np.ndarray) -> Array:
-        return self.model.covariance(self.theta, a, b, columns)
-
-    def observed_means(self) -> Array:
-        """(n,) posterior means at the observations: y - s2 alpha."""
-        means = self.model.y.copy()
-        for key, block in self.model.blocks.items():
-            means[block.rows] -= self.noise * self.blocks[key].beta[: len(block.rows)]
-        return means
-
-    def target_means(self) -> Array:
-        """(n,) posterior means at the observations' configurations, at the target fidelity."""
-        if self.model.context is None:
-            return self.observed_means()
-        means = np.empty(len(self.model.y))
-        for key, block in self.model.blocks.items():
-            X = np.column_stack([block.X[:, :-1], np.full(len(block.rows), self.target)])
-            means[block.rows] = self._project(key, X)[0]
-        return means
-
-    def _project(self, key: Path, X: Array) -> tuple[Array, Array]:
-        """Means (m,) and inv(L) k (n, m) for what a block sees of rows."""
-        block, mean = self.blocks.get(key), self.model.curve(self.theta, X)
-        if block is None:
-            return mean, np.empty((0, len(X)))
-        k = self._covariance(block.X, X, self.model.columns(key))
-        return mean + block.beta @ k, linalg.solve_lower(block.L, k)
-
-    def predict(self, path: Path, numbers: Array) -> Prediction:
-        """The function at numbers (m, C) of rows on one path."""
-        key = self.model.block_of(path)
-        X = self.model.seen(numbers, self.model.columns(key))
-        mean, w = self._project(key, X)
-        variance = self.model.prior_variance(self.theta, X) - np.sum(w**2, axis=0)
-        return Prediction(mean, np.sqrt(np.maximum(variance, _TINY)))
-
-    def joint(self, numbers: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
-        """Mean (m,) and covariance (m, m) of the function at numbers (m, C) of rows, each on its path."""
-        mean, covariance = np.empty(len(numbers)), np.zeros((len(numbers), len(numbers)))
-        for key, index in self._by_block(paths).items():
-            columns = self.model.columns(key)
-            X = self.model.seen(numbers[index], columns)
-            mean[index], w = self._project(key, X)
-            covariance[np.ix_(index, index)] = self._covariance(X, X, columns) - w.T @ w
-        return mean, covariance
-
-    def informs(self, path: Path, numbers: Array, fidelity: float) -> Array:
-        """(m,) which share of what is unknown at numbers (m, C) an evaluation at another fidelity would explain."""
-        key = self.model.block_of(path)
-        columns = self.model.columns(key)
-        here = self.model.seen(numbers, columns)
-        there = np.column_stack([here[:, :-1], np.full(len(here), fidelity)])
-        w_there, w_here = self._project(key, there)[1], self._project(key, here)[1]
-        assert self.model.context is not None
-        theta = self.model.context_theta(self.theta)
-        between = self.model.context(theta, np.array([fidelity]), here[:1, -1])[0, 0]
-        covariance = self.amplitude * between - np.sum(w_there * w_here, axis=0)
-        variances = [
-            np.maximum(self.model.prior_variance(self.theta, X) - np.sum(w**2, axis=0), _TINY)
-            for X, w in ((there, w_there), (here, w_here))
-        ]
-        return np.asarray(np.clip(covariance**2 / ((variances[0] + self.noise) * variances[1]), 0.0, 1.0))
-
-    def _by_block(self, paths: Sequence[Path]) -> dict[Path, list[int]]:
-        groups: dict[Path, list[int]] = {}
-        for k, path in enumerate(paths):
-            groups.setdefault(self.model.block_of(path), []).append(k)
-        return groups
-
-    def gradient(self, path: Path, numbers: Array) -> tuple[float, float, Array, Array]:
-        """Mean and sd at numbers (C,) of one row, and their derivatives (d,) by the coordinates that are numbers."""
-        inputs = self.model.inputs
-        d_mean, d_sd = np.zeros(self.model.space.d), np.zeros(self.model.space.d)
-        key = self.model.block_of(path)
-        columns = self.model.columns(key)
-        x = self.model.seen(numbers[None], columns)
-        prior, curve = float(self.model.prior_variance(self.theta, x)[0]), float(self.model.curve(self.theta, x)[0])
-        block = self.blocks.get(key)
-        if block is None:
-            return curve, float(np.sqrt(prior)), d_mean, d_sd
-        power = self.model.stationary.power
-        difference = numbers[columns] - block.X[:, : len(columns)]
-        inverse = np.exp(-power * self.theta[_LENGTHS + np.array(inputs.length, dtype=int)[columns]])
-        terms = np.abs(difference) ** power * inverse
-        k, falls = self.model.stationary.profile(terms.sum(axis=1))
-        factor = self.amplitude * np.broadcast_to(self.model.between(self.theta, block.X, x), (len(block.X), 1))[:, 0]
-        bend = power * np.sign(difference) * np.abs(difference) ** (power - 1) * inverse
-        dk = -(factor * falls)[:, None] * bend
-        solved = linalg.solve_lower(block.L, np.column_stack([factor * k, dk]))
-        w, w_dk = solved[:, 0], solved[:, 1:]
-        sd = float(np.sqrt(max(prior - float(w @ w), _TINY)))
-        number = np.array([inputs.indicator[c] < 0 for c in columns.tolist()], dtype=bool)
-        where = np.array(inputs.parameter, dtype=int)[columns[number]]
-        d_mean[where] = (block.beta @ dk)[number]
-        d_sd[where] = -(w @ w_dk)[number] / sd
-        return curve + float(block.beta @ (factor * k)), sd, d_mean, d_sd
-
-    def condition(self, numbers: Array, paths: Sequence[Path], values: Array | None = None) -> BlockPosterior:
-        """This posterior with more rows: their values (m,), or their means taken for values."""
-        grown = object.__new__(BlockPosterior)
-        grown.model, grown.theta, grown.noise, grown.amplitude = self.model, self.theta, self.noise, self.amplitude
-        grown.blocks, grown.lowest, grown.target = dict(self.blocks), self.lowest, self.target
-        for key, index in self._by_block(paths).items():
-            columns = self.model.columns(key)
-            X = self.model.seen(numbers[index], columns)
-            corner = self._covariance(X, X, columns) + self.noise * np.eye(len(index))
-            y = (self._project(key, X)[0] if values is None else values[index]) - self.model.curve(self.theta, X)
-            block = self.blocks.get(key)
-            if block is None:
-                L = linalg.cholesky(corner)
-                v = linalg.solve_lower(L, y)
-                grown.blocks[key] = Factored(X, L, v, np.zeros(len(index)) if values is None else linalg.solve_upper(L, v))
-                continue
-            n = len(block.X)
-            L = linalg.append(block.L, self._covariance(block.X, X, columns), corner)
-            v = np.append(block.v, linalg.solve_lower(L[n:, n:], y - L[n:, :n] @ block.v))
-            beta = np.append(block.beta, np.zeros(len(index))) if values is None else linalg.solve_upper(L, v)
-            grown.blocks[key] = Factored(np.vstack([block.X, X]), L, v, beta)
-        if values is not None:
-            grown.lowest = min(self.lowest, float(values.min(initial=np.inf)))
-        return grown
-
-
-class Mixture:
-    """Posteriors at several thetas with equal weights; at one theta, that posterior."""
-
-    def __init__(self, parts: Sequence[BlockPosterior]) -> None:
-        self.parts = list(parts)
-        self.block_of = self.parts[0].model.block_of
-
-    def numbers(self, rows: Array) -> Array:
-        """What the parts see of rows (m, d)."""
-        return self.parts[0].model.numbers(rows, self.parts[0].target)
-
-    def predict(self, path: Path, rows: Array) -> Prediction:
-        """Mean and sd of the mixture at rows (m, d) on one path."""
-        numbers = self.numbers(rows)
-        every = [part.predict(path, numbers) for part in self.parts]
-        means, sds = np.array([p.mean for p in every]), np.array([p.sd for p in every])
-        mean = means.mean(axis=0)
-        return Prediction(mean, np.sqrt(np.mean(sds**2 + (means - mean) ** 2, axis=0)))
-
-    def observed_means(self) -> Array:
-        """(n,) posterior means at the observations."""
-        return np.mean([part.observed_means() for part in self.parts], axis=0)
-
-    def target_means(self) -> Array:
-        """(n,) posterior means at the observations' configurations, at the target fidelity."""
-        return np.mean([part.target_means() for part in self.parts], axis=0)
-
-    def joint(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
-        """Mean (m,) and covariance (m, m) at rows (m, d), each on its path."""
-        every = [part.joint(self.numbers(rows), paths) for part in self.parts]
-        means = np.array([mean for mean, _ in every])
-        apart = means - means.mean(axis=0)
-        return means.mean(axis=0), np.mean([covariance for _, covariance in every], axis=0) + apart.T @ apart / len(every)
-
-    def informs(self, path: Path, rows: Array, fidelity: float) -> Array:
-        """(m,) which share of what is unknown at rows (m, d) an evaluation at another fidelity would explain."""
-        numbers = self.numbers(rows)
-        return np.mean([part.informs(path, numbers, fidelity) for part in self.parts], axis=0)
-
-    def condition(self, rows: Array, paths: Sequence[Path], values: Array | None = None) -> Mixture:
-        """This posterior with more rows (m, d): their values (m,), or their means taken for values."""
-        if not len(rows):
-            return self
-        numbers = self.numbers(rows)
-        return Mixture([part.condition(numbers, paths, values) for part in self.parts])
-
-    def together(self, others: Sequence[Mixture]) -> Mixture:
-        """This and other mixtures with equal weights."""
-        return Mixture([part for mixture in (self, *others) for part in mixture.parts])

@@ -19,7 +19,8 @@ from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.context import CONTEXTS, TRENDS
 from raytree.gp.linalg import Array, one_thread
-from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP, Mixture
+from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP
+from raytree.models.conditional_posterior import Mixture
 from raytree.models.inputs import Inputs
 from raytree.optimizers.fidelity import FidelityOptimizer
 from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
