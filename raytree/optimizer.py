@@ -20,7 +20,6 @@ import logging
 import math
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -149,10 +148,11 @@ class Optimizer:
         if self.observations.n_used >= self.space.size:
             return None
         rng = np.random.default_rng([self.seed, 2, self._asks])
-        for row in chain(self._preferred(rng), self._at_random(rng, _RANDOM_TRIES)):
-            point = self.space.decode(row)
-            if not self.observations.used(point):
-                return point
+        for rows in (self._preferred, lambda rng: self._at_random(rng, _RANDOM_TRIES)):
+            for row in rows(rng):
+                point = self.space.decode(row)
+                if not self.observations.used(point):
+                    return point
         return self._leftover(rng)
 
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:

@@ -97,7 +97,7 @@ def model_of(rng, space=PLANE, n=40, warped=False, conditioning="all", treed=Tru
 
 
 def test_weights_of_the_nodes_on_a_path():
-    model, _, _ = model_of(np.random.default_rng(2), n=30)
+    model, _, _ = model_of(np.random.default_rng(2), n=THIN)
     for path in model.paths:
         leaf = path[-1]
         parts = model.parts(path)
@@ -112,7 +112,7 @@ def test_weights_of_the_nodes_on_a_path():
 
 
 def test_the_objective_of_a_leaf_is_the_weighted_sum():
-    model, theta, rows = model_of(np.random.default_rng(3), n=30)
+    model, theta, rows = model_of(np.random.default_rng(3), n=THIN)
     path = max(model.paths, key=len)
     expected = model.log_prior(theta)[0]
     scale = np.exp(theta[3:])
@@ -122,18 +122,18 @@ def test_the_objective_of_a_leaf_is_the_weighted_sum():
         K = np.exp(theta[1]) * (1 + r + r**2 / 3) * np.exp(-r) + np.exp(theta[0]) * np.eye(len(X))
         weight = len(path[-1].rows) / len(node.rows) / (1 + path[-1].depth - node.depth)
         expected += weight * stats.multivariate_normal(np.full(len(X), theta[2]), K).logpdf(model.y[node.rows])
-    assert model.objective(model.parts(path), theta)[0] == pytest.approx(expected, abs=1e-8)
+    assert model.objective(model.stacked(model.parts(path)), theta)[0] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("warped", [False, True])
 @pytest.mark.parametrize("structure", [{"x": Float(0, 1), "y": Float(0, 1)}, MODELS], ids=["flat", "models"])
 def test_gradient_of_the_objective(structure, warped):
     model, theta, _ = model_of(np.random.default_rng(4), Space(structure), 25, warped)
-    parts = model.parts(model.paths[0])
-    _, gradient = model.objective(parts, theta)
+    stack = model.stacked(model.parts(model.paths[0]))
+    _, gradient = model.objective(stack, theta)
     for k in range(len(theta)):
         step = 1e-5 * np.eye(len(theta))[k]
-        numeric = (model.objective(parts, theta + step)[0] - model.objective(parts, theta - step)[0]) / 2e-5
+        numeric = (model.objective(stack, theta + step)[0] - model.objective(stack, theta - step)[0]) / 2e-5
         assert gradient[k] == pytest.approx(numeric, rel=1e-3, abs=1e-4)
 
 

@@ -34,8 +34,8 @@ from raytree.space import Path, Space
 NOISE_FLOOR = 1e-6
 LEVEL = 1.0  # variance of the target's level, c
 _NOISE, _TARGET, _DEVIATION, _OFFSET, _LENGTHS = 0, 1, 2, 3, 4
-_PRIORS = np.log([1e-3, 1.0, 0.1, 0.05]), np.array([2.0, 1.0, 1.5, 1.5])
-_LENGTH_PRIOR = (np.log(0.2), 0.8)
+_PRIORS = np.log([1e-3, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
+_LENGTH_PRIOR = (np.log(0.2), 0.8)  # in one dimension; distances grow with their number, and lengths must (Hvarfner et al. 2024)
 _LOG_2PI = np.log(2.0 * np.pi)
 _TINY = 1e-18
 
@@ -75,7 +75,7 @@ class HierarchicalGP:
         self._alike = self._on_same_path(self.paths, self.paths)
         self._terms = self._differences(self.X, self.X)
         lengths = inputs.n_lengths
-        self._mean = np.concatenate([_PRIORS[0], np.full(lengths, _LENGTH_PRIOR[0])])
+        self._mean = np.concatenate([_PRIORS[0], np.full(lengths, _LENGTH_PRIOR[0] + 0.5 * np.log(max(1, space.dimension)))])
         self._sd = np.concatenate([_PRIORS[1], np.full(lengths, _LENGTH_PRIOR[1])])
         variances = [(np.log(NOISE_FLOOR), 2.0), (-5.0, 5.0), (-14.0, 4.0), (-14.0, 4.0)]
         self.bounds = np.array([*variances, *[(np.log(0.01), np.log(30.0))] * lengths])

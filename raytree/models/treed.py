@@ -30,7 +30,7 @@ from raytree.models.tree_posterior import Prediction
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-8
-THIN = 50
+THIN = 25
 _NOISE, _AMPLITUDE, _MEAN, _LENGTHS = 0, 1, 2, 3
 _NOISE_SCALE = 0.1
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -42,6 +42,15 @@ class Part(NamedTuple):
 
     rows: np.ndarray
     weight: float
+
+
+class Stack(NamedTuple):
+    """The P parts of an objective, padded to m rows each, so that numpy works on all of them at once (as in `leaves`)."""
+
+    rows: np.ndarray  # (P, m)
+    real: Array  # (P, m) 0 for padding
+    weight: Array  # (P,)
+    squared: Array  # (l, P, m, m) squared differences by length-scale, of numbers that are not warped
 
 
 class TreedGP:
@@ -101,32 +110,60 @@ class TreedGP:
 
     # Hyperparameters
 
-    def log_likelihood(self, theta: Array, rows: np.ndarray) -> tuple[float, Array]:
-        """log p(y | x, theta) of some observations, and its gradient (k,)."""
-        raw, y = self.X[rows], self.y[rows] - theta[_MEAN]
-        X = self.warped(theta, raw)
-        inverse = np.exp(-2.0 * theta[_LENGTHS:])[self._length]
-        difference = X.T[:, :, None] - X.T[:, None, :]  # (C, m, m)
-        scaled = difference**2 * inverse[:, None, None]
-        k, falls = MATERN52.profile(scaled.sum(axis=0))
-        noise, amplitude = np.exp(theta[_NOISE]), np.exp(theta[_AMPLITUDE])
-        L = linalg.cholesky(amplitude * k + noise * np.eye(len(y)))
-        alpha = linalg.solve(L, y)
-        W = 0.5 * (np.outer(alpha, alpha) - linalg.solve(L, np.eye(len(y))))
-        gradient = np.zeros(len(theta))
-        gradient[_NOISE] = noise * np.trace(W)
-        gradient[_AMPLITUDE] = amplitude * np.sum(W * k)
-        gradient[_MEAN] = np.sum(alpha)
-        fall = amplitude * W * falls
-        np.add.at(gradient, _LENGTHS + self._length, 2.0 * np.einsum("ij,kij->k", fall, scaled))
+    def stacked(self, parts: Sequence[Part]) -> Stack:
+        """Parts of about one size, to work on together."""
+        m = max(len(part.rows) for part in parts)
+        rows, real = np.zeros((len(parts), m), dtype=int), np.zeros((len(parts), m))
+        for k, part in enumerate(parts):
+            rows[k, : len(part.rows)], real[k, : len(part.rows)] = part.rows, 1.0
+        squared = np.empty((0, *rows.shape, m)) if len(self._ordered) else self._by_length(self._differences(self.X, rows) ** 2)
+        return Stack(rows, real, np.array([part.weight for part in parts]), squared)
+
+    @staticmethod
+    def _differences(X: Array, rows: np.ndarray) -> Array:
+        """(C, P, m, m) differences of numbers X (n, C)."""
+        columns = np.moveaxis(X[rows], -1, 0)
+        return np.asarray(columns[..., :, None] - columns[..., None, :])
+
+    def _by_length(self, squared: Array) -> Array:
+        """(l, P, m, m) the sums over the columns of every length-scale of squares (C, P, m, m)."""
+        if self.inputs.n_lengths == len(squared):
+            return squared
+        out = np.zeros((self.inputs.n_lengths, *squared.shape[1:]))
+        np.add.at(out, self._length, squared)
+        return out
+
+    def log_likelihood(self, theta: Array, stack: Stack) -> tuple[float, Array]:
+        """The weighted sum over the parts of log p(y | x, theta), and its gradient (k,)."""
+        rows, real, weight, squared = stack
+        difference = np.empty(0)
         if len(self._ordered):
-            by_x = -4.0 * np.einsum("ij,kij->ik", fall, difference[self._ordered] * inverse[self._ordered][:, None, None])
-            by_a, by_b = warping.by_parameters(raw[:, self._ordered], *self._laws(theta))
-            first = _LENGTHS + self.inputs.n_lengths
-            laws = len(self._ordered)
-            gradient[first : first + laws] = np.sum(by_x * by_a, axis=0)
-            gradient[first + laws :] = np.sum(by_x * by_b, axis=0)
-        value = -0.5 * (y @ alpha + linalg.log_det(L) + len(y) * _LOG_2PI)
+            difference = self._differences(self.warped(theta, self.X), rows)
+            squared = self._by_length(difference**2)
+        noise, amplitude = np.exp(theta[_NOISE]), np.exp(theta[_AMPLITUDE])
+        inverse = np.exp(-2.0 * theta[_LENGTHS : _LENGTHS + self.inputs.n_lengths])
+        k, falls = MATERN52.profile(np.einsum("kpij,k->pij", squared, inverse))
+        both, eye = real[:, :, None] * real[:, None, :], np.eye(rows.shape[1])
+        K = amplitude * both * k + (noise * real + 1.0 - real)[:, :, None] * eye
+        factors, log_det = linalg.stacked_inverse_factors(K)
+        y = (self.y[rows] - theta[_MEAN]) * real
+        v = (factors @ y[:, :, None])[:, :, 0]
+        transposed = np.swapaxes(factors, 1, 2)
+        alpha = (transposed @ v[:, :, None])[:, :, 0]
+        W = 0.5 * weight[:, None, None] * (alpha[:, :, None] * alpha[:, None, :] - transposed @ factors) * both
+        gradient = np.zeros(len(theta))
+        gradient[_NOISE] = noise * np.sum(np.diagonal(W, axis1=1, axis2=2))
+        gradient[_AMPLITUDE] = amplitude * np.sum(W * k)
+        gradient[_MEAN] = weight @ np.sum(alpha * real, axis=1)
+        fall = amplitude * W * falls
+        lengths = slice(_LENGTHS, _LENGTHS + self.inputs.n_lengths)
+        gradient[lengths] = 2.0 * inverse * np.einsum("pij,kpij->k", fall, squared)
+        if len(self._ordered):
+            scaled = difference[self._ordered] * inverse[self._length[self._ordered]][:, None, None, None]
+            by_x = -4.0 * np.einsum("pij,kpij->pik", fall, scaled)
+            by_a, by_b = warping.by_parameters(self.X[:, self._ordered], *self._laws(theta))
+            gradient[lengths.stop :] = np.concatenate([np.sum(by_x * by[rows], axis=(0, 1)) for by in (by_a, by_b)])
+        value = -0.5 * weight @ (np.sum(v**2, axis=1) + log_det + real.sum(axis=1) * _LOG_2PI)
         return float(value), gradient
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
@@ -148,20 +185,20 @@ class TreedGP:
             found.append(Part(rows, weight))
         return found
 
-    def objective(self, parts: Sequence[Part], theta: Array) -> tuple[float, Array]:
+    def objective(self, stack: Stack, theta: Array) -> tuple[float, Array]:
         """Eq. (2) and its gradient."""
         value, gradient = self.log_prior(theta)
-        for part in parts:
-            likelihood, slope = self.log_likelihood(theta, part.rows)
-            value, gradient = value + part.weight * likelihood, gradient + part.weight * slope
-        return value, gradient
+        likelihood, slope = self.log_likelihood(theta, stack)
+        return value + likelihood, gradient + slope
 
     def fit(self, start: Array | None, evaluations: int, leaf_evaluations: int) -> tuple[Array, list[Array]]:
         """Theta of the whole, where to start next time, and (1, k) for every leaf."""
 
         def fitted(parts: Sequence[Part], start: Array, evaluations: int) -> Array:
+            stack = self.stacked(parts)
+
             def negative(theta: Array) -> tuple[float, Array]:
-                value, gradient = self.objective(parts, theta)
+                value, gradient = self.objective(stack, theta)
                 return -value, -gradient
 
             return map_fit(negative, start, self.bounds, evaluations)[0]
@@ -176,11 +213,13 @@ class TreedGP:
         """As `fit`, with (draws, k) thetas drawn for every leaf by slice sampling; burns in only without a start."""
 
         def drawn(parts: Sequence[Part], start: Array, burn_in: int) -> Array:
+            stack = self.stacked(parts)
+
             def density(theta: Array) -> float:
                 if np.any(theta < self.bounds[:, 0]) or np.any(theta > self.bounds[:, 1]):
                     return -np.inf
                 try:
-                    return self.objective(parts, theta)[0]
+                    return self.objective(stack, theta)[0]
                 except np.linalg.LinAlgError:
                     return -np.inf
 

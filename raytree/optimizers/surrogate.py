@@ -280,24 +280,28 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         They are the best of the candidates as they are. Refined ones lie in corners, where such a posterior knows least, and
         did worse by a decade and more (benchmarks/README.md).
         """
-        left, chance = [c for c in found if isinstance(c, Candidate)], self._log_feasible()
+        left: dict[Path, list[Candidate]] = {}
+        for candidate in found:
+            if isinstance(candidate, Candidate):
+                left.setdefault(candidate.path, []).append(candidate)
+        chance = self._log_feasible()
         row = found[0].row if isinstance(found[0], Candidate) else found[0]
         path = self.given_space.paths_of(row[None])[0]
         for _ in range(self._more()):
             posterior = posterior.condition(row[None], [path])
-            left = [c for c in left if c.path != path or np.nanmax(np.abs(c.row - row), initial=0.0) > SAME]
-            if not left:
-                return
-            groups: dict[Path, list[Array]] = {}
-            for candidate in left:
-                groups.setdefault(candidate.path, []).append(candidate.row)
+            left[path] = [c for c in left.get(path, []) if np.nanmax(np.abs(c.row - row), initial=0.0) > SAME]
             score, _ = self._gains(posterior, chance)
-            scored = [
-                Candidate(float(value), path, row)
-                for path, rows in groups.items()
-                for row, value in zip(rows, score(path, np.array(rows)), strict=True)
-            ]
-            _, path, row = max(scored, key=lambda candidate: candidate.value)
+            renewed: set[Path] = set()
+            while True:  # nothing is worth more than before, so that only what leads needs a new value
+                best = max((c for group in left.values() for c in group), key=lambda c: c.value, default=None)
+                if best is None:
+                    return
+                if best.path in renewed:
+                    break
+                values = score(best.path, np.array([c.row for c in left[best.path]]))
+                left[best.path] = [c._replace(value=float(v)) for c, v in zip(left[best.path], values, strict=True)]
+                renewed.add(best.path)
+            _, path, row = best
             self._queue.append(self.space.decode(row))
 
     def _draws(self) -> bool:
