@@ -5,7 +5,7 @@
 
 - driver: the driver and its Ray are killed with SIGKILL at random moments, 20 over all searchers, and the experiment is restored.
 - workers: on a local Ray, processes that run trials are killed at random until enough are dead.
-- nodes: on a cluster of three, a node is killed with all it runs, and a new one joins; again and again.
+- nodes: on a cluster of four, a node is killed with all it runs, then another; new ones join for the next searcher.
 - states: state files of each searcher with nasty things in them, under checksums that fit; cut and flipped ones.
 - inputs: random sequences of everything Tune may call, in any order (tests/events.py).
 
@@ -138,17 +138,20 @@ def nodes_part(count: int) -> list[list[Any]]:
 
     small = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-    nodes = [cluster.add_node(**small) for _ in range(2)]
-    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    nodes: list[Any] = []
 
     def kill(folder: str, chance: random.Random) -> bool:
-        if not any(Path(folder).glob("*.pid")):
-            return False  # nothing runs yet
+        if len(nodes) < 2 or not any(Path(folder).glob("*.pid")):
+            return False  # none to spare, or nothing runs yet
         cluster.remove_node(nodes.pop(0), allow_graceful=False)
-        nodes.append(cluster.add_node(**small))
         return True
 
-    lines = [under_fire("node killed", name, 10, count, kill) for name in SEARCHERS]
+    lines = []
+    for name in SEARCHERS:
+        nodes += [cluster.add_node(**small) for _ in range(count + 1 - len(nodes))]  # a thread cannot start one
+        if not ray.is_initialized():
+            ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+        lines.append(under_fire("node killed", name, 10, count, kill))
     ray.shutdown()
     cluster.shutdown()
     return lines
