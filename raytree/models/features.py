@@ -32,6 +32,8 @@ GAMMAS = (0.1, 1.0, 10.0)
 FOURIER = 25
 """Supplement, section 3: three squared length-scales, 25 features each."""
 
+_COEFFICIENTS = np.array([[*legendre.leg2poly(row[: k + 1]), *row[k + 1 :]] for k, row in enumerate(np.eye(DEGREE + 1))]).T
+"""(k, l): the coefficient of the k-th power in the l-th polynomial."""
 _DERIVATIVES = legendre.legder(np.eye(DEGREE + 1))
 """(k, l): the share of the k-th polynomial in the derivative of the l-th."""
 
@@ -92,13 +94,10 @@ class Group:
 
 
 def _legendre(x: Array, degree: int) -> Array:
-    """(..., degree + 1) Legendre polynomials by their recurrence."""
-    out = np.ones((*x.shape, degree + 1))
-    if degree:
-        out[..., 1] = x
-    for n in range(1, degree):
-        out[..., n + 1] = ((2 * n + 1) * x * out[..., n] - n * out[..., n - 1]) / (n + 1)
-    return out
+    """(..., degree + 1) Legendre polynomials; of so low a degree their coefficients lose nothing."""
+    powers = np.ones((*x.shape, degree + 1))
+    powers[..., 1:] = x[..., None]
+    return np.asarray(np.multiply.accumulate(powers, axis=-1) @ _COEFFICIENTS[: degree + 1, : degree + 1])
 
 
 @dataclass(frozen=True)
