@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -44,6 +45,8 @@ STEP, STARTS = 1e-5, 5
 """The acquisition is climbed by finite differences of this size, from so many starts: every seed has summits of its own."""
 MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
+UNEQUAL = 1.2
+"""A realization has at most so many times its share of the trials."""
 DIRECT_EVALUATIONS = 400
 LARGEST_SEED = 2**31 - 2
 SUSPICIOUS, NO_EFFECT, ENOUGH = 0.25, 1e-3, 30
@@ -212,7 +215,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             pool = self._pool()
             fresh = self._fresh(pool)
             codes = pool if fresh is None else [*pool, fresh]
-            allowed = [len(pool)] if fresh is not None and self._method["max_realizations"] == "auto" else list(range(len(codes)))
+            allowed = self._allowed(pool, fresh)
 
             def scores(path: Path, rows: Array) -> Array:
                 """(m, p) of all realizations that may come next."""
@@ -227,6 +230,21 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
                 ]
             first = chosen[0]
             return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
+
+    def _allowed(self, pool: Sequence[int], fresh: int | None) -> list[int]:
+        """Which realizations may come next, by their places in the pool with the fresh one behind it.
+
+        With a limit on the pool, none may have many more trials than the others: the model thinks it knows how much realizations
+        differ, and prefers those it knows best, which may be alike by chance.
+        """
+        most = self._method["max_realizations"]
+        if most == "all":
+            return list(range(len(pool) + (fresh is not None)))
+        if fresh is not None and most == "auto":
+            return [len(pool)]
+        count = Counter(map(self._code, self.observations))
+        share = UNEQUAL * (1 + len(self.observations)) / len(pool)
+        return [k for k, code in enumerate(pool) if count[code] < share] + [len(pool)] * (fresh is not None)
 
     def _scores(
         self,
