@@ -6,6 +6,7 @@ import importlib
 import itertools
 import logging
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from raytree.errors import ConfigurationError, SettingError, SpaceError, StateEr
 from raytree.models.hierarchical import FRESH, LEVEL, HierarchicalGP
 from raytree.models.inputs import Inputs
 from raytree.objectives import HGPDraw
+from raytree.optimizers.bosh import UNEQUAL
 from raytree.space import Categorical, Float, Integer
 from tests.spaces import LAYERS, MODELS
 
@@ -145,6 +147,19 @@ def test_variances_of_target_deviation_offset_and_noise_are_told_apart():
     assert offset > 10 * deviation
     assert offset > 100 * noise
     assert target > offset / 10
+
+
+def test_offsets_do_not_stand_in_for_the_level_of_the_target():
+    """Mostly good values on two seeds that are alike: the level is not 0, and that says nothing about seeds."""
+    rng = np.random.default_rng(5)
+    x = np.append(rng.random(10), 0.5 + 0.02 * rng.random(50))
+    y = np.where(np.abs(x - 0.5) < 0.1, -1.5, 3.0) + 0.05 * rng.normal(size=60)
+    model = HierarchicalGP(
+        Space({"x": Float(0, 1)}), Inputs(Space({"x": Float(0, 1)}), "hamming", True, 2, 0), x[:, None], y, [()] * 60,
+        rng.integers(2, size=60),
+    )  # fmt: skip
+    _, target, _, offset = np.exp(model.fit(None, 100)[:4])
+    assert offset < 0.1 * target
 
 
 # Entropy
@@ -293,12 +308,19 @@ def test_the_pool_grows_slowly_and_stays_within_its_limits():
     for most in ("auto", "all", 3):
         optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=2, max_realizations=most), noisy, 30)
         pools[most] = len({trial.point[1] for trial in optimizer.observations})
-    assert 2 < pools["auto"] <= 8
+    assert pools["auto"] == math.ceil(math.sqrt(2 * 30))
     assert pools["all"] >= pools["auto"]
     assert pools[3] == 3
     seeds = [trial.point[1] for trial in optimizer.observations]
     assert len(set(seeds[:6])) == 2  # d + 5 over two seeds
     assert all(isinstance(seed, int) and 0 <= seed < 2**31 for seed in seeds)
+
+
+def test_every_seed_gets_about_its_share_of_the_trials():
+    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=3, max_realizations=4), lambda c: (c["x"] - 0.3) ** 2, 30)
+    count = Counter(trial.point[1] for trial in optimizer.observations)
+    assert len(count) == 4
+    assert max(count.values()) <= math.ceil(UNEQUAL * 30 / 4)
 
 
 def test_a_finite_pool_of_realizations():
