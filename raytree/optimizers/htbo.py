@@ -31,12 +31,12 @@ from raytree.space import Categorical, Path, Point
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
 
-EVALUATIONS, LEAF_EVALUATIONS, LEAVES_TOGETHER = 40, (3, 12), 160
+EVALUATIONS, LEAF_EVALUATIONS, LEAVES_TOGETHER = 20, (3, 12), 160
 """Of eq. (2): for the whole; for every leaf from there, at least and at most; for all leaves together."""
 BURN_IN, DRAWS = 100, 10
 CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
 """Sobol points, and points around the best observation with their deviation."""
-REFINED, STEPS = 8, 15
+REFINED, STEPS = 4, 15
 """How many of the best are refined, with how many gradients."""
 RESERVE, MOST_DRAWN = 32, 512
 """Rows handed on against duplicates, and rows of a pool among which a drawn function is minimised."""
