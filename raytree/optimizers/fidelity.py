@@ -25,7 +25,8 @@ from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
 from raytree.models.cost import CostModel
 from raytree.observations import Losses
-from raytree.optimizers.surrogate import Added, ExploringOptimizer, Fitted, P
+from raytree.optimizers.exploring import ExploringOptimizer
+from raytree.optimizers.surrogate import Added, Fitted, P
 from raytree.scaling import Scale, scale_of
 from raytree.space import Float, Path
 
