@@ -35,6 +35,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "HTBO-warp": {"warp": True},
     "HTBO-leaf": {"conditioning": "leaf"},
     "HTBO-leaf-warp": {"conditioning": "leaf", "warp": True},
+    "BO-slice": {**BO, "inference": "slice"},
+    "HTBO-slice": {"inference": "slice"},
 }
 SYNTHETIC = {"rkhs": (rkhs, 50, 40), "gramacy": (gramacy, 40, 20)}
 POOLS = {

@@ -17,6 +17,7 @@ from raytree.models.features import Features
 from raytree.models.inputs import Inputs
 from raytree.models.tree import Settings, TreeModel
 from raytree.observations import Observations, Status, fidelity
+from raytree.optimizers.exploring import NEWS
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Categorical, Float, Space
 from tests.spaces import LAYERS, MODELS, random_space
@@ -444,6 +445,21 @@ def test_what_is_found_together_is_saved_and_all_different():
         optimizer.ask()
     again = TreeOptimizer.from_state(json.loads(json.dumps(optimizer.state())))
     assert [again.ask() for _ in range(3)] == [optimizer.ask() for _ in range(3)]
+
+
+def test_few_results_make_short_rounds():
+    optimizer = TreeOptimizer(MODELS, seed=4, num_initial=6)
+    for known in (8, 16, 40):
+        while len(optimizer.observations) < known:
+            suggestion = optimizer.ask()
+            optimizer.tell(suggestion.id, len(str(suggestion.config)))
+        optimizer._queue.clear()
+        copy = TreeOptimizer.from_state(optimizer.state())
+        found = []  # suggestions of a round, by the first of them
+        for _ in range(20):
+            copy.ask()
+            found.append(1 + len(copy._queue))
+        assert max(found) == known // NEWS
 
 
 def test_wrong_settings_say_so():

@@ -125,6 +125,20 @@ def test_the_objective_of_a_leaf_is_the_weighted_sum():
     assert model.objective(model.stacked(model.parts(path)), theta)[0] == pytest.approx(expected, abs=1e-8)
 
 
+def test_the_prior_of_a_leaf_is_centred_at_the_whole(monkeypatch):
+    model, theta, _ = model_of(np.random.default_rng(5))
+    center = np.append(theta[0], theta[1:] + 1.0)
+    apart = model.log_prior(center, center)[0] - model.log_prior(theta, center)[0]
+    assert apart == pytest.approx(0.5 * np.sum(model._sd[1:] ** -2.0))
+    centers = []
+    plain = model.log_prior
+    monkeypatch.setattr(model, "log_prior", lambda theta, center=None: (centers.append(center), plain(theta, center))[1])
+    whole, leaves = model.fit(None, 20, 5)
+    assert len(leaves) > 1
+    assert centers[0] is None
+    assert np.array_equal(centers[-1], whole)
+
+
 @pytest.mark.parametrize("warped", [False, True])
 @pytest.mark.parametrize("structure", [{"x": Float(0, 1), "y": Float(0, 1)}, MODELS], ids=["flat", "models"])
 def test_gradient_of_the_objective(structure, warped):

@@ -34,8 +34,10 @@ from raytree.space import Path, Space
 NOISE_FLOOR = 1e-6
 LEVEL = 1.0  # variance of the target's level, c
 _NOISE, _TARGET, _DEVIATION, _OFFSET, _LENGTHS = 0, 1, 2, 3, 4
-_PRIORS = np.log([1e-3, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
-_LENGTH_PRIOR = (np.log(0.2), 0.8)  # in one dimension; distances grow with their number, and lengths must (Hvarfner et al. 2024)
+_PRIORS = np.log([0.1, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
+"""Much noise, since chaotic simulations look noisy where trials are few, and a lucky one must not be believed."""
+_LENGTH_PRIOR, _GROWTH = (np.log(0.2), 0.8), 0.8
+"""In one dimension; in d of them, lengths are longer by d to this power: distances grow too (compare Hvarfner et al. 2024)."""
 _LOG_2PI = np.log(2.0 * np.pi)
 _TINY = 1e-18
 
@@ -75,7 +77,7 @@ class HierarchicalGP:
         self._alike = self._on_same_path(self.paths, self.paths)
         self._terms = self._differences(self.X, self.X)
         lengths = inputs.n_lengths
-        self._mean = np.concatenate([_PRIORS[0], np.full(lengths, _LENGTH_PRIOR[0] + 0.5 * np.log(max(1, space.dimension)))])
+        self._mean = np.concatenate([_PRIORS[0], np.full(lengths, _LENGTH_PRIOR[0] + _GROWTH * np.log(max(1, space.dimension)))])
         self._sd = np.concatenate([_PRIORS[1], np.full(lengths, _LENGTH_PRIOR[1])])
         variances = [(np.log(NOISE_FLOOR), 2.0), (-5.0, 5.0), (-14.0, 4.0), (-14.0, 4.0)]
         self.bounds = np.array([*variances, *[(np.log(0.01), np.log(30.0))] * lengths])
@@ -98,6 +100,14 @@ class HierarchicalGP:
         a, b = a * scale, b * scale
         squared = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1)[None, :] - 2.0 * a @ b.T
         return np.asarray(MATERN52.profile(np.maximum(squared, 0.0))[0] * alike)
+
+    def evidence_of_seeds(self, theta: Array) -> float:
+        """By how much the data are more likely at theta than with all that it says of realizations said of noise."""
+        without = theta.copy()
+        without[[_DEVIATION, _OFFSET]] = self.bounds[[_DEVIATION, _OFFSET], 0]
+        without[_NOISE] = np.log(np.sum(np.exp(theta[[_NOISE, _DEVIATION, _OFFSET]])))
+        minus = [self.negative_log_posterior(t)[0] - normal(t, self._mean, self._sd)[0] for t in (without, theta)]
+        return float(minus[0] - minus[1])
 
     def negative_log_posterior(self, theta: Array) -> tuple[float, Array]:
         """Minus log P(y | theta) P(theta), up to a constant, and its gradient (k,)."""

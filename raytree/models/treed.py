@@ -4,8 +4,9 @@ The hyperparameters of leaf j maximise, or are drawn from, the weighted log-like
 
     sum over i on the path to j of w_i log p(y_i | x_i, theta) + log p(theta),    w_i = |M_j| / |M_i| / (1 + depth_j - depth_i)
 
-so that a leaf with few points borrows from its ancestors. A node with more than `THIN` points takes part with a sample of them,
-weighed up (ours: the root of 200 points would cost more than all leaves together).
+so that a leaf with few points borrows from its ancestors. Ours: the prior of a leaf's theta is centred at the theta of the
+whole, since five points and their ancestors' shares weigh little against a prior that knows nothing; and a node with more than
+`THIN` points takes part with a sample of them, weighed up (the root of 200 points would cost more than all leaves together).
 
 Theta: log noise, log amplitude, mean, log length-scales, and with warping log a and log b of every ordered coordinate.
 Predictions in a leaf condition on all observations or on the leaf's own: the paper can be read both ways.
@@ -166,9 +167,9 @@ class TreedGP:
         value = -0.5 * weight @ (np.sum(v**2, axis=1) + log_det + real.sum(axis=1) * _LOG_2PI)
         return float(value), gradient
 
-    def log_prior(self, theta: Array) -> tuple[float, Array]:
-        """The log-density of theta, up to a constant, and its gradient."""
-        penalty, gradient = normal(theta[1:], self._center[1:], self._sd[1:])
+    def log_prior(self, theta: Array, center: Array | None = None) -> tuple[float, Array]:
+        """The log-density of theta, up to a constant, and its gradient; of a leaf's theta around a center (k,)."""
+        penalty, gradient = normal(theta[1:], (self._center if center is None else center)[1:], self._sd[1:])
         noise, slope = horseshoe(float(theta[_NOISE]), _NOISE_SCALE)
         return -penalty - noise, -np.append(slope, gradient)
 
@@ -185,20 +186,20 @@ class TreedGP:
             found.append(Part(rows, weight))
         return found
 
-    def objective(self, stack: Stack, theta: Array) -> tuple[float, Array]:
+    def objective(self, stack: Stack, theta: Array, center: Array | None = None) -> tuple[float, Array]:
         """Eq. (2) and its gradient."""
-        value, gradient = self.log_prior(theta)
+        value, gradient = self.log_prior(theta, center)
         likelihood, slope = self.log_likelihood(theta, stack)
         return value + likelihood, gradient + slope
 
     def fit(self, start: Array | None, evaluations: int, leaf_evaluations: int) -> tuple[Array, list[Array]]:
         """Theta of the whole, where to start next time, and (1, k) for every leaf."""
 
-        def fitted(parts: Sequence[Part], start: Array, evaluations: int) -> Array:
+        def fitted(parts: Sequence[Part], start: Array, evaluations: int, center: Array | None = None) -> Array:
             stack = self.stacked(parts)
 
             def negative(theta: Array) -> tuple[float, Array]:
-                value, gradient = self.objective(stack, theta)
+                value, gradient = self.objective(stack, theta, center)
                 return -value, -gradient
 
             return map_fit(negative, start, self.bounds, evaluations)[0]
@@ -207,19 +208,19 @@ class TreedGP:
         whole = fitted(everything, self._center if start is None else start, evaluations)
         if len(self.paths) == 1:
             return whole, [whole[None]]
-        return whole, [fitted(self.parts(path), whole, leaf_evaluations)[None] for path in self.paths]
+        return whole, [fitted(self.parts(path), whole, leaf_evaluations, whole)[None] for path in self.paths]
 
     def sample(self, start: Array | None, rng: np.random.Generator, draws: int, burn_in: int) -> tuple[Array, list[Array]]:
         """As `fit`, with (draws, k) thetas drawn for every leaf by slice sampling; burns in only without a start."""
 
-        def drawn(parts: Sequence[Part], start: Array, burn_in: int) -> Array:
+        def drawn(parts: Sequence[Part], start: Array, burn_in: int, center: Array | None = None) -> Array:
             stack = self.stacked(parts)
 
             def density(theta: Array) -> float:
                 if np.any(theta < self.bounds[:, 0]) or np.any(theta > self.bounds[:, 1]):
                     return -np.inf
                 try:
-                    return self.objective(stack, theta)[0]
+                    return self.objective(stack, theta, center)[0]
                 except np.linalg.LinAlgError:
                     return -np.inf
 
@@ -229,7 +230,7 @@ class TreedGP:
         whole = drawn([Part(self.root.rows, 1.0)], self._center if start is None else start, burn_in if start is None else 0)
         if len(self.paths) == 1:
             return whole[-1], [whole]
-        return whole[-1], [drawn(self.parts(path), whole[-1], 2) for path in self.paths]
+        return whole[-1], [drawn(self.parts(path), whole[-1], 2, whole[-1]) for path in self.paths]
 
     def posterior(self, thetas: list[Array]) -> TreedPosterior:
         """The posterior with thetas (s, k) for every leaf."""

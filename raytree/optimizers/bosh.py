@@ -49,9 +49,10 @@ UNEQUAL = 1.2
 """A realization has at most so many times its share of the trials."""
 DIRECT_EVALUATIONS = 400
 LARGEST_SEED = 2**31 - 2
-SUSPICIOUS, NO_EFFECT, ENOUGH = 0.25, 1e-3, 30
-"""After so many trials: a seed that explains less than this share of the noise seems to be ignored; seed and noise together
-with less than this share of the target's variance seem to have no effect."""
+NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-3, 30
+"""After so many trials: if this share of the variance is noise, and the data are no likelier with seeds than with noise alone (a
+difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the target's
+variance seem to have no effect."""
 
 
 class View(NamedTuple):
@@ -356,8 +357,9 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         if self._warned or len(posterior.model.y) < ENOUGH or len(np.unique(posterior.seeds)) < 2:
             return
         between, noise = posterior.deviation + posterior.offset, posterior.noise
+        noisy = noise > NOISY * (posterior.target + between + noise)
         key = self._method["seed_key"]
-        if noise > 1e-3 and between < SUSPICIOUS * noise:
+        if noisy and posterior.model.evidence_of_seeds(posterior.theta) < EVIDENCE:
             self._warned = True
             logger.warning(
                 "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "

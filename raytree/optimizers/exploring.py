@@ -22,9 +22,9 @@ ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
-MOST_TOGETHER = 16
-"""As many suggestions as trials are running are found with the next one, up to so many: what the results in between would say
-changes little (benchmarks/pending.py), and the work is done once."""
+MOST_TOGETHER, NEWS = 16, 4
+"""As many suggestions as trials are running are found with the next one, up to so many, and together no more than one for so many
+results: what those in between would say changes little then (benchmarks/pending.py), and the work is done once."""
 
 
 class ExploringOptimizer(SurrogateOptimizer[P]):
@@ -50,7 +50,8 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         """
         if self.treatment != "believer":
             return 0
-        return min(MOST_TOGETHER, len(self.observations.with_status(Status.RUNNING)))
+        running = len(self.observations.with_status(Status.RUNNING))
+        return min(MOST_TOGETHER, running, max(0, (len(self.observations) - running) // NEWS - 1))
 
     def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
         """What rows are worth: log-EI, weighed by each path's chance of a valid value; and its gradient at one."""

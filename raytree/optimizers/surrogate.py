@@ -71,9 +71,9 @@ def fitted_to(posterior: P, scale: Scale, rows: Array, y: Array, paths: Sequence
     return Fitted(posterior, scale, float(posterior.target_means().min()), near, list(around))
 
 
-def next_fit(fitted_to: int) -> int:
-    """How many observations make the next estimate worth its time: one more at first, a twentieth more later."""
-    return fitted_to + max(1, fitted_to // 20)
+def next_fit(fitted_to: int, part: int = 20) -> int:
+    """How many observations make the next estimate worth its time: one more at first, one in so many more later."""
+    return fitted_to + max(1, fitted_to // part)
 
 
 class Added(NamedTuple):

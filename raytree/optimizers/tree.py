@@ -42,8 +42,8 @@ INDEPENDENT: dict[str, Any] = {
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
-EVALUATIONS = 10
-"""Of the likelihood in one fit."""
+EVALUATIONS, REFIT = 10, 10
+"""Of the likelihood in one fit; a fit for one in so many new observations."""
 
 
 class TreeOptimizer(FidelityOptimizer[TreePosterior]):
@@ -151,7 +151,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[TreePosterior]:
         known = self._known()
         data = self._enough(known)
-        due = len(known.losses) >= next_fit(self._fitted_to)
+        due = len(known.losses) >= next_fit(self._fitted_to, REFIT)
         target = self._target(data) if target is None else target
         scale = self._scale(data, self._method["compress"])
         fitted, theta = self._fit_to(data.rows, data.losses, data.paths, scale, target, self._named, due)
