@@ -326,13 +326,15 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
+        """Hyperparameters are estimated now and then, and always for what is not remembered: older ones than the data take the
+        last lucky trial at its word, and recommend it."""
         known = self._known()
         rows, losses, paths, trials = self._enough(known)
         rows = rows[:, : self._d]
         scale = scale_of(losses, compress=False, robust=False)
         y = scale.forward(losses)
         model = HierarchicalGP(self._plain, self._inputs, rows, y, paths, self._numbers(trials))
-        due = len(known.losses) >= next_fit(self._fitted_to) or self._theta is None
+        due = not remember or self._theta is None or len(known.losses) >= next_fit(self._fitted_to)
         theta = model.fit(self._theta, EVALUATIONS) if due else self._theta
         assert theta is not None
         if due and remember:
