@@ -279,7 +279,10 @@ def main() -> None:
         run(jobs, work, arguments.out, arguments.workers)
     rows = read(arguments.out)
     print(table(rows))
-    plot(curves(rows), arguments.out, "Stochastic objectives", "regret")
+    found = curves(rows)
+    plot(found, arguments.out, "Stochastic objectives, by evaluations", "regret")
+    by_step = {(task, method): curve[:, TASKS[task][1] - 1 :: TASKS[task][1]] for (task, method), curve in found.items()}
+    plot(by_step, arguments.out.with_stem(f"{arguments.out.stem}_steps"), "Stochastic objectives, by steps", "regret")
 
 
 if __name__ == "__main__":

@@ -365,7 +365,8 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             self._warned = True
             logger.warning(
                 "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "
-                "Seed everything random with it (data split, simulator, environment, numpy, the framework).", key,
+                "Seed everything random with it (data split, simulator, environment, numpy, the framework). If that is done, the "
+                "objective is chaotic, and nothing is wrong.", key,
             )  # fmt: skip
         elif between + noise < NO_EFFECT * posterior.target:
             self._warned = True

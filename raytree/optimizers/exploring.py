@@ -118,6 +118,8 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
 
     def _is_running(self, candidate: Candidate) -> bool:
         """Whether a trial that is running, or has failed, is so close that another would add nothing."""
+        if self.treatment == "ignore":
+            return False
         near = (self._plain_rows(trial)[0] for trial in self.observations.unknown() if trial.path == candidate.path)
         return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
