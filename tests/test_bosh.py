@@ -20,7 +20,7 @@ from raytree.errors import ConfigurationError, SettingError, SpaceError, StateEr
 from raytree.models.hierarchical import FRESH, LEVEL, HierarchicalGP
 from raytree.models.inputs import Inputs
 from raytree.objectives import HGPDraw
-from raytree.optimizers.bosh import UNEQUAL
+from raytree.optimizers.bosh import CHECK_EVERY, PAPER, SURE, UNEQUAL
 from raytree.space import Categorical, Float, Integer
 from tests.spaces import LAYERS, MODELS
 
@@ -153,7 +153,7 @@ def test_variances_of_target_deviation_offset_and_noise_are_told_apart():
     y = np.sin(9 * x) + offsets[seeds] + 0.01 * rng.normal(size=120)
     y = (y - y.mean()) / y.std()
     model = HierarchicalGP(space, Inputs(space, "hamming", True, 2, 0), x[:, None], y, [()] * 120, seeds)
-    noise, target, deviation, offset = np.exp(model.fit(None, 100)[:4])
+    noise, target, deviation, offset = np.exp(model.fit(None, 100)[0][:4])
     assert offset > 10 * deviation
     assert offset > 100 * noise
     assert target > offset / 10
@@ -168,7 +168,7 @@ def test_offsets_do_not_stand_in_for_the_level_of_the_target():
         Space({"x": Float(0, 1)}), Inputs(Space({"x": Float(0, 1)}), "hamming", True, 2, 0), x[:, None], y, [()] * 60,
         rng.integers(2, size=60),
     )  # fmt: skip
-    _, target, _, offset = np.exp(model.fit(None, 100)[:4])
+    _, target, _, offset = np.exp(model.fit(None, 100)[0][:4])
     assert offset < 0.1 * target
 
 
@@ -333,6 +333,30 @@ def test_every_seed_gets_about_its_share_of_the_trials():
     assert max(count.values()) <= math.ceil(UNEQUAL * 30 / 4)
 
 
+def test_what_leads_is_tried_on_other_realizations_until_it_is_known():
+    space = {"x": Float(0, 1)}
+    optimizer = run(BOSHOptimizer(space, seed=5, max_realizations=8, num_initial=8, initial_realizations=8), noisy, 40)
+    tried: dict[float, list[int]] = {}
+    for trial in optimizer.observations:
+        tried.setdefault(trial.row[0], []).append(trial.point[1])
+    assert 1 < max(map(len, tried.values())) <= SURE
+    assert all(len(set(seeds)) == len(seeds) for seeds in tried.values())
+    assert 4 <= 40 - len(tried) <= 32 // CHECK_EVERY
+    assert len(tried[optimizer.space.encode(optimizer.point(optimizer.recommend().config))[0]]) > 1
+    unchecked = run(BOSHOptimizer(space, seed=5, check=False), noisy, 30)
+    assert len({trial.row[0] for trial in unchecked.observations}) > 26
+
+
+def test_a_few_crashes_do_not_hide_a_good_configuration():
+    optimizer, rng = BOSHOptimizer({"x": Float(0, 1)}, seed=0), np.random.default_rng(0)
+    for k, x in enumerate(np.linspace(0, 1, 40)):
+        crash = 500.0 if k % 10 == 5 else 0.0
+        optimizer.give({"x": float(x), "seed": k % 4}, (x - 0.3) ** 2 + 0.01 * rng.normal() + crash)
+    found = optimizer.recommend()
+    assert found.config["x"] == pytest.approx(0.3, abs=0.2)
+    assert -10.0 < found.value < 100.0  # in the user's units
+
+
 def test_a_finite_pool_of_realizations():
     optimizer = BOSHOptimizer({"k": Integer(1, 4)}, seed=0, seed_key="fold", realizations=[0, 1, 2], num_initial=3)
     seen = []
@@ -376,7 +400,7 @@ def test_suggestions_asked_at_once_differ(batch):
 
 
 def test_a_run_that_locked_in_goes_on_to_the_optimum():
-    """Eighty trials at one place on ever fresh seeds, as Gumbel maxima with a small batch weight make them: the defaults leave."""
+    """Eighty trials at one place on ever fresh seeds, as Gumbel maxima with a small batch weight make them: defaults leave."""
     for number in (2, 3):
         draw = HGPDraw(number, 0.05)
         optimizer = BOSHOptimizer(draw.space, seed=number, mode="max")
@@ -415,6 +439,7 @@ def test_batches_do_not_lock_in():
         {"maximizer": "direct"},
         {"realizations": ["a", "b", "c"], "seed_key": "fold"},
         {"max_realizations": "all", "initial_realizations": 3},
+        PAPER,
     ],
     ids=str,
 )

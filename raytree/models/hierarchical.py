@@ -127,8 +127,8 @@ class HierarchicalGP:
         penalty, slope = normal(theta, self._mean, self._sd)
         return float(value + penalty), np.concatenate([by_variance, by_length]) + slope
 
-    def fit(self, previous: Array | None, max_evaluations: int) -> Array:
-        """(k,) the MAP theta from the last one, from the priors' centre and from much noise, whichever ends best.
+    def fit(self, previous: Array | None, max_evaluations: int) -> tuple[Array, float]:
+        """(k,) the MAP theta from the last one, from the priors' centre and from much noise, whichever ends best; and how well.
 
         Noise that the seed does not explain looks much like realizations with short length-scales: both must be tried.
         """
@@ -136,7 +136,7 @@ class HierarchicalGP:
         noisy[:_LENGTHS] = np.log([0.3, 0.7, 0.01, 0.01])
         starts = [self._mean, noisy] if previous is None else [previous, self._mean, noisy]
         found = [map_fit(self.negative_log_posterior, start, self.bounds, max_evaluations) for start in starts]
-        return min(found, key=lambda pair: pair[1])[0]
+        return min(found, key=lambda pair: pair[1])
 
     def posterior(self, theta: Array) -> HierarchicalPosterior:
         """The posterior at theta."""

@@ -5,6 +5,8 @@ model of `models.hierarchical` tells them apart; max-value entropy (`acquisition
 configuration on some seed would tell about the best value of the target, and a fresh seed is always one of the choices. Running
 trials are members of a batch, eq. (2): what an evaluation would tell is reduced by what they will have told already.
 
+The defaults are ours; `BOSHOptimizer(space, **PAPER)` is the paper's method.
+
 The seed is a parameter of the search like any other here, `space` with it and `given_space` without, so that configurations,
 duplicates, states and histories know it; only the model and the maximiser look at it in a way of their own.
 """
@@ -37,6 +39,11 @@ from raytree.space import Categorical, Integer, Path, Point, Space
 
 logger = logging.getLogger("raytree")
 
+PAPER: dict[str, Any] = {
+    "max_realizations": "all", "acquisition": "mumbo", "maxima": "gumbel", "maximizer": "direct", "check": False,
+    "compress": False,
+}  # fmt: skip
+
 EVALUATIONS = 40
 """Of the likelihood in one fit, from each of three starts."""
 PLACES, MAXIMA = 1000, 10
@@ -47,6 +54,11 @@ MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
 UNEQUAL = 1.2
 """A realization has at most so many times its share of the trials."""
+CHECK_EVERY, SURE, TRIED = 2, 6, 3
+"""Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
+tried on so many may be recommended."""
+KNEE = 1.0
+"""In standard deviations: what is worse than the mean by more is compressed."""
 DIRECT_EVALUATIONS = 400
 LARGEST_SEED = 2**31 - 2
 NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-3, 30
@@ -84,6 +96,10 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             than ten; B counts the running trials and the one asked for).
         maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
             decisions only).
+        check: whether up to every second trial repeats the configuration that would be recommended on another seed, until it was
+            tried on six. A configuration that leads after one trial has mostly been lucky.
+        compress: whether what is more than a standard deviation worse than the mean may be compressed, if the results are
+            likelier so: the few crashes of a good controller must not hide how good it is.
         settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`; `num_initial` is d + 5 by default,
             `pending` is "believer" (the batch term) or "ignore". With `max_t` only complete trials count.
     """
@@ -102,6 +118,8 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         maxima: str = "exact",
         diversity: float | str = 1.0,
         maximizer: str = "gradient",
+        check: bool = True,
+        compress: bool = True,
         **settings: Any,
     ) -> None:
         for name, count in (("max_realizations", max_realizations), ("initial_realizations", initial_realizations)):
@@ -116,11 +134,12 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         self._method: dict[str, Any] = {
             "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
             "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
-            "maxima": maxima, "diversity": diversity, "maximizer": maximizer,
+            "maxima": maxima, "diversity": diversity, "maximizer": maximizer, "check": bool(check), "compress": bool(compress),
         }  # fmt: skip
         self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
         self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
         self._warned = False
+        self._compressed = False
 
     def _check_method(self, acquisition: str, maxima: str, diversity: float | str, maximizer: str) -> None:
         one_of("acquisition", acquisition, ACQUISITIONS)
@@ -212,6 +231,9 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             fitted = self._fit()
             self._suspect(fitted.posterior)
             running = self._with_pending(fitted, rng)
+            check = self._check(fitted, running) if self._method["check"] and self._asks % CHECK_EVERY == 0 else []
+            if check:
+                return check
             maxima = self._sample_maxima(fitted, rng)
             pool = self._pool()
             fresh = self._fresh(pool)
@@ -231,6 +253,21 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
                 ]
             first = chosen[0]
             return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
+
+    def _check(self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior) -> list[Array]:
+        """The configuration that would be recommended, while it was tried on few realizations: on the one that would tell most.
+
+        Where chance is mostly kind (nine landings of ten), a configuration that leads after one trial has mostly been lucky,
+        and a search for information goes on to the next lucky one.
+        """
+        leader = self._data().trials[int(np.argmin(fitted.posterior.target_means()))]
+        pool = self._pool()
+        rows = [self._on(leader.row[: self._d], code) for code in pool]
+        left = [k for k, row in enumerate(rows) if not self.observations.used(self.space.decode(row))]
+        if not left or len(pool) - len(left) >= SURE:
+            return []
+        tells = np.abs(running.joint(leader.path, leader.row[None, : self._d], left).correlation()[0])
+        return [rows[left[int(np.argmax(tells))]]]
 
     def _allowed(self, pool: Sequence[int], fresh: int | None) -> list[int]:
         """Which realizations may come next, by their places in the pool with the fresh one behind it.
@@ -323,6 +360,14 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
         return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
 
+    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
+        """Those whose configuration was tried on several realizations, as far as there are any: luck is not recommended."""
+        finished = super()._eligible(trials)
+        places = [trials[k].point[: self._d] for k in finished]
+        tried = Counter(places)
+        enough = min(TRIED, max(tried.values(), default=0)) if self._method["check"] else 0
+        return [k for k, place in zip(finished, places, strict=True) if tried[place] >= enough]
+
     # The model
 
     def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
@@ -330,15 +375,20 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         last lucky trial at its word, and recommend it."""
         known = self._known()
         rows, losses, paths, trials = self._enough(known)
-        rows = rows[:, : self._d]
-        scale = scale_of(losses, compress=False, robust=False)
-        y = scale.forward(losses)
-        model = HierarchicalGP(self._plain, self._inputs, rows, y, paths, self._numbers(trials))
-        due = not remember or self._theta is None or len(known.losses) >= next_fit(self._fitted_to)
-        theta = model.fit(self._theta, EVALUATIONS) if due else self._theta
+        rows, numbers = rows[:, : self._d], self._numbers(trials)
+        scale, theta = scale_of(losses, self._compressed, robust=False, knee=KNEE), self._theta
+        due = not remember or theta is None or len(known.losses) >= next_fit(self._fitted_to)
+        best = math.inf
+        for compressed in (False, True)[: 1 + self._method["compress"]] if due else ():
+            other = scale_of(losses, compressed, robust=False, knee=KNEE)
+            model = HierarchicalGP(self._plain, self._inputs, rows, other.forward(losses), paths, numbers)
+            found, value = model.fit(self._theta, EVALUATIONS)
+            if value - other.bend(losses) < best:  # minus the log-density of the losses themselves
+                best, scale, theta = value - other.bend(losses), other, found
         assert theta is not None
         if due and remember:
-            self._theta, self._fitted_to = theta, len(known.losses)
+            self._theta, self._fitted_to, self._compressed = theta, len(known.losses), math.isfinite(scale.knee)
+        model = HierarchicalGP(self._plain, self._inputs, rows, scale.forward(losses), paths, numbers)
         posterior = model.posterior(theta)
         return fitted_to(posterior, scale, rows, posterior.target_means(), paths)
 
@@ -399,11 +449,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         return 4 + self._inputs.n_lengths
 
     def _method_state(self) -> dict[str, Any]:
-        return {**super()._method_state(), "warned": self._warned}
+        return {**super()._method_state(), "warned": self._warned, "compressed": self._compressed}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method(state)
-        self._warned = bool(state["warned"])
+        self._warned, self._compressed = bool(state["warned"]), bool(state["compressed"])
 
 
 def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:

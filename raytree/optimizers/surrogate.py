@@ -269,7 +269,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     def recommend(self) -> Recommendation | None:
         """The evaluated configuration with the lowest posterior mean."""
         trials = self._data().trials
-        valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+        valid = self._eligible(trials)
         if not valid:
             return super().recommend()
         with one_thread():
@@ -278,6 +278,10 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             k = min(valid, key=lambda k: float(means[k]))
             mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, self._plain_rows(trials[k])))
         return Recommendation(self._recommended(trials[k]), mean, sd, trials[k].id)
+
+    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
+        """Which trials may be recommended."""
+        return [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
 
     def _final(self) -> Fitted[P]:
         """The posterior to answer questions from."""
