@@ -453,7 +453,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method(state)
-        self._warned, self._compressed = bool(state["warned"]), bool(state["compressed"])
+        self._warned, self._compressed = bool(state["warned"]), bool(state.get("compressed", False))
 
 
 def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:
