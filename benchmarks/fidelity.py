@@ -166,6 +166,8 @@ class Optuna:
     def recommend(self) -> Any:
         from raytree.optimizer import Recommendation
 
+        if not any(trial.value is not None for trial in self._study.trials):
+            return None
         best = str(self._study.best_trial.number)
         return Recommendation(self._configs[best], self._study.best_value, None, best)
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import linalg, mondrian, slice_sampler
-from raytree.gp.context import CONTEXTS, TRENDS, Context, Parameter, trend
+from raytree.gp.context import CONTEXTS, HAZE, TRENDS, Context, Parameter, hazy, trend
 from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
 from raytree.gp.linalg import Array
 from raytree.gp.map_fit import fit as map_fit
@@ -115,7 +115,7 @@ class BlockGP:
             lengths, terms = self._terms(X, X, columns)
             self.blocks[key] = Block(np.array(index), columns, X, lengths, terms)
         self._n_lengths = inputs.n_lengths
-        more = [] if self.context is None else [*[_TREND] * TRENDS, *self.context.parameters]
+        more = [] if self.context is None else [*[_TREND] * TRENDS, HAZE, *self.context.parameters]
         self._mean = np.array(
             [0.0, 2.0 * priors.amplitude_mean, *[priors.length_mean] * self._n_lengths, *[p.mean for p in more]]
         )
@@ -142,8 +142,18 @@ class BlockGP:
         begin = LENGTHS + self._n_lengths
         return trend(X[:, -1]) @ theta[begin : begin + TRENDS]
 
+    @property
+    def _haze(self) -> int:
+        """The place of the haze in theta."""
+        return LENGTHS + self._n_lengths + TRENDS
+
     def context_theta(self, theta: Array) -> Array:
-        return theta[LENGTHS + self._n_lengths + TRENDS :]
+        return theta[self._haze + 1 :]
+
+    def noise(self, theta: Array, X: Array) -> Array:
+        """(m,) the variance of evaluations of rows of a block around the function."""
+        noise = np.full(len(X), np.exp(theta[NOISE]))
+        return noise if self.context is None else noise + np.exp(theta[self._haze]) * hazy(X[:, -1])
 
     def between(self, theta: Array, a: Array, b: Array) -> float | Array:
         """(m, k) the context kernel of rows of a block; 1 without."""
@@ -204,7 +214,7 @@ class BlockGP:
         scaled = block.terms * self._inverse(theta, block.lengths)[:, None, None]
         k, falls = self.stationary.profile(scaled.sum(axis=0))
         covariance = np.exp(theta[AMPLITUDE]) * self.between(theta, block.X, block.X) * k
-        return scaled, k, falls, linalg.cholesky(covariance + np.exp(theta[NOISE]) * np.eye(len(block.rows)))
+        return scaled, k, falls, linalg.cholesky(covariance + np.diag(self.noise(theta, block.X)))
 
     def log_likelihood(self, theta: Array) -> float:
         """log P(y | theta)."""
@@ -230,7 +240,8 @@ class BlockGP:
                 begin = LENGTHS + self._n_lengths
                 gradient[begin : begin + TRENDS] += alpha @ trend(block.X[:, -1])
                 between, slopes = self.context.slopes(self.context_theta(theta), block.X[:, -1], block.X[:, -1])
-                gradient[begin + TRENDS :] += 0.5 * amplitude * np.einsum("ij,kij->k", W * k, slopes)
+                gradient[self._haze] += 0.5 * np.exp(theta[self._haze]) * (np.diag(W) @ hazy(block.X[:, -1]))
+                gradient[self._haze + 1 :] += 0.5 * amplitude * np.einsum("ij,kij->k", W * k, slopes)
             gradient[NOISE] += 0.5 * noise * np.trace(W)
             gradient[AMPLITUDE] += 0.5 * amplitude * np.sum(W * k * between)
             by_length = np.einsum("ij,kij->k", W * falls * between, scaled)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from raytree.models.conditional import BlockGP
 
 NOISE, AMPLITUDE, LENGTHS = 0, 1, 2
-"""Places in theta; behind the lengths the trend's weights and the context kernel's."""
+"""Places in theta; behind the lengths the trend's weights, the haze and the context kernel's."""
 _TINY = 1e-18
 
 
@@ -43,10 +43,10 @@ class BlockPosterior:
 
     def __init__(self, model: BlockGP, theta: Array, target: float = 1.0) -> None:
         self.model, self.theta, self.target = model, theta, target
-        self.noise, self.amplitude = float(np.exp(theta[NOISE])), float(np.exp(theta[AMPLITUDE]))
+        self.amplitude = float(np.exp(theta[AMPLITUDE]))
         self.blocks: dict[Path, Factored] = {}
         for key, block in model.blocks.items():
-            L = linalg.cholesky(self._covariance(block.X, block.X, block.columns) + self.noise * np.eye(len(block.rows)))
+            L = linalg.cholesky(self._covariance(block.X, block.X, block.columns) + np.diag(model.noise(theta, block.X)))
             v = linalg.solve_lower(L, model.y[block.rows] - model.curve(theta, block.X))
             self.blocks[key] = Factored(block.X, L, v, linalg.solve_upper(L, v))
         self.lowest = float(self.target_means().min())  # what improvement is measured from
@@ -58,7 +58,7 @@ class BlockPosterior:
         """(n,) posterior means at the observations: y - s2 alpha."""
         means = self.model.y.copy()
         for key, block in self.model.blocks.items():
-            means[block.rows] -= self.noise * self.blocks[key].beta[: len(block.rows)]
+            means[block.rows] -= self.model.noise(self.theta, block.X) * self.blocks[key].beta[: len(block.rows)]
         return means
 
     def target_means(self) -> Array:
@@ -112,7 +112,9 @@ class BlockPosterior:
             np.maximum(self.model.prior_variance(self.theta, X) - np.sum(w**2, axis=0), _TINY)
             for X, w in ((there, w_there), (here, w_here))
         ]
-        return np.asarray(np.clip(covariance**2 / ((variances[0] + self.noise) * variances[1]), 0.0, 1.0))
+        return np.asarray(
+            np.clip(covariance**2 / ((variances[0] + self.model.noise(self.theta, there)) * variances[1]), 0.0, 1.0)
+        )
 
     def _by_block(self, paths: Sequence[Path]) -> dict[Path, list[int]]:
         groups: dict[Path, list[int]] = {}
@@ -151,12 +153,12 @@ class BlockPosterior:
     def condition(self, numbers: Array, paths: Sequence[Path], values: Array | None = None) -> BlockPosterior:
         """This posterior with more rows: their values (m,), or their means taken for values."""
         grown = object.__new__(BlockPosterior)
-        grown.model, grown.theta, grown.noise, grown.amplitude = self.model, self.theta, self.noise, self.amplitude
+        grown.model, grown.theta, grown.amplitude = self.model, self.theta, self.amplitude
         grown.blocks, grown.lowest, grown.target = dict(self.blocks), self.lowest, self.target
         for key, index in self._by_block(paths).items():
             columns = self.model.columns(key)
             X = self.model.seen(numbers[index], columns)
-            corner = self._covariance(X, X, columns) + self.noise * np.eye(len(index))
+            corner = self._covariance(X, X, columns) + np.diag(self.model.noise(self.theta, X))
             y = (self._project(key, X)[0] if values is None else values[index]) - self.model.curve(self.theta, X)
             block = self.blocks.get(key)
             if block is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from raytree.gp import linalg
+from raytree.gp.context import hazy
 from raytree.gp.kernels import matern52, squared_differences
 from raytree.gp.linalg import Array
 from raytree.space import Path
@@ -76,7 +77,7 @@ class Stack:
             between, by_context = self.context.slopes(h.context, self.fidelity, self.fidelity)
             by_context = by_context * kernel
             kernel, slope = kernel * between, slope * between
-        noise = h.noise * np.eye(self.m) * self.real[:, :, None]
+        noise = (h.noise_at(self.fidelity) * self.real)[:, :, None] * np.eye(self.m)
         inverse, log_det = linalg.stacked_inverse_factors(kernel + noise + self.padding)
         offset = np.array([h.offset[path] for path in self.paths])[:, None] * self.real
         A = inverse @ self.Z
@@ -91,7 +92,10 @@ class Stack:
         alpha = (transposed @ residual.reshape(P, m, 1))[:, :, 0]
         B = transposed @ C.reshape(P, m, C.shape[-1])
         W = transposed @ part.inverse - B @ np.swapaxes(B, 1, 2) - alpha[:, :, None] * alpha[:, None, :]
-        gradient[at["noise", None]] += 0.5 * h.noise * np.sum(np.diagonal(W, axis1=1, axis2=2) * self.real)
+        by_noise = 0.5 * np.diagonal(W, axis1=1, axis2=2) * self.real
+        gradient[at["noise", None]] += h.noise * by_noise.sum()
+        if self.context is not None:
+            gradient[at["haze", None]] += h.haze * np.sum(by_noise * hazy(self.fidelity))
         by_amplitude = 0.5 * np.sum(W * part.kernel, axis=(1, 2))
         gradient[at["amplitude", None]] += by_amplitude.sum()
         for c, by_parameter in enumerate(part.by_context):

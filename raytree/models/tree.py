@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import linalg
-from raytree.gp.context import CONTEXTS, Context
+from raytree.gp.context import CONTEXTS, HAZE, Context, hazy
 from raytree.gp.linalg import Array
 from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
@@ -61,6 +61,7 @@ PRIORS = {
     "decay": Prior(-1.5, 1.0, -6.0, 0.0),
     "offset": Prior(0.0, 1.0, -5.0, 5.0),
     "trend": Prior(0.0, 1.5, -10.0, 6.0),
+    "haze": Prior(*HAZE),
 }
 ROOT_VARIANCE = 1.0
 # A deviation of one leaf or one length-scale from what all have in common: nearly none while few rows speak of it, since a
@@ -115,7 +116,7 @@ class _Layout:
             names += [("offset", path) for path in paths]
         context = CONTEXTS[settings.context].parameters if features.fidelity else ()
         if context:
-            names.append(("trend", None))
+            names += [("trend", None), ("haze", None)]
         priors = [PRIORS[kind] for kind, _ in names] + [Prior(*parameter) for parameter in context]
         names += [("context", k) for k in range(len(context))]
         self.names = names
@@ -145,6 +146,11 @@ class Hyperparameters(NamedTuple):
     weight_variance: Array  # (D,)
     offset: dict[Path, float]
     context: Array  # parameters of the context kernel
+    haze: float
+
+    def noise_at(self, fidelity: Array) -> Array:
+        """The variance of evaluations around the function: of complete ones, the noise alone."""
+        return self.noise + self.haze * hazy(fidelity)
 
 
 class TreeModel:
@@ -225,6 +231,7 @@ class TreeModel:
             np.exp(log_variance),
             {path: value("offset", path) for path in self.members},
             np.array(context),
+            float(np.exp(value("haze"))) if self.context else 0.0,
         )
 
     # Marginal likelihood

@@ -65,7 +65,7 @@ class TreePosterior:
         self.leaves = {}
         for path, index in model.members.items():
             X = self._inputs(path, model.rows[index])
-            L = linalg.cholesky(self._kernel(path, X, X)[0] + h.noise * np.eye(len(X)))
+            L = linalg.cholesky(self._kernel(path, X, X)[0] + np.diag(self._noise(X)))
             A = linalg.solve_lower(L, self.features.on(path).values(model.rows[index]))
             v = linalg.solve_lower(L, model.y[index] - h.offset[path])
             self.leaves[path] = Leaf(X, L, A, v, np.empty(0))
@@ -166,6 +166,10 @@ class TreePosterior:
             factor = factor * self.model.context(self.h.context, a[:, -1], b[:, -1])
         return factor * k, factor * slope
 
+    def _noise(self, X: Array) -> Array:
+        """(m,) the variance of evaluations around the function."""
+        return np.full(len(X), self.h.noise) if self.model.context is None else self.h.noise_at(X[:, -1])
+
     def _prior_variance(self, path: Path, X: Array) -> Array:
         """(m,) the leaf kernel of each row with itself."""
         variance = np.full(len(X), self.amplitude(path))
@@ -190,7 +194,8 @@ class TreePosterior:
         """(n,) posterior means at the observations: y - s2 alpha."""
         means = self.model.y.copy()
         for path, index in self.model.members.items():
-            means[index] -= self.h.noise * self.leaves[path].beta[: len(index)]
+            leaf = self.leaves[path]
+            means[index] -= (self._noise(leaf.X) * leaf.beta)[: len(index)]
         return means
 
     def target_means(self) -> Array:
@@ -253,7 +258,8 @@ class TreePosterior:
         between = self.model.context(self.h.context, np.array([fidelity]), np.array([self.target]))[0, 0]
         covariance = between * self.amplitude(path) - np.sum(w * w_here, axis=0) + np.sum(q * q_here, axis=0)
         covariance = covariance + np.sum(apart * apart_here, axis=1)
-        spread = (self.predict(path, there).sd ** 2 + self.h.noise) * self.predict(path, here).sd ** 2
+        noise = float(self.h.noise_at(np.array(fidelity)))
+        spread = (self.predict(path, there).sd ** 2 + noise) * self.predict(path, here).sd ** 2
         return np.asarray(np.clip(covariance**2 / spread, 0.0, 1.0))
 
     def predict_path(self, path: Path, rows: Array) -> Prediction:
@@ -346,7 +352,7 @@ class TreePosterior:
     def _grow(self, path: Path, rows: Array, values: Array | None) -> Leaf:
         X = self._inputs(path, rows)
         z = self.features.on(path).values(rows)
-        corner = self._kernel(path, X, X)[0] + self.h.noise * np.eye(len(rows))
+        corner = self._kernel(path, X, X)[0] + np.diag(self._noise(X))
         y = (self.predict(path, rows).mean if values is None else values) - self.h.offset.get(path, 0.0)
         leaf = self.leaves.get(path)
         if leaf is None:

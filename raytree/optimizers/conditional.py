@@ -193,5 +193,5 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
     # State
 
     def _theta_length(self) -> int:
-        context = 0 if self.context is None else TRENDS + len(CONTEXTS[self.context].parameters)
+        context = 0 if self.context is None else TRENDS + 1 + len(CONTEXTS[self.context].parameters)
         return 2 + self._inputs.n_lengths + context

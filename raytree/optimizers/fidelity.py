@@ -24,7 +24,7 @@ from raytree.errors import SettingError, one_of
 from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
 from raytree.models.cost import CostModel
-from raytree.observations import Losses
+from raytree.observations import Losses, Trial
 from raytree.optimizers.exploring import ExploringOptimizer
 from raytree.optimizers.surrogate import Added, Fitted, P
 from raytree.scaling import Scale, scale_of
@@ -140,6 +140,12 @@ class FidelityOptimizer(ExploringOptimizer[P]):
             reached[trial.number] = max(reached.get(trial.number, 0.0), float(row[-1]))
         enough = min(ENOUGH, 2 + self._plain.dimension, len(reached))
         return sorted(reached.values(), reverse=True)[enough - 1]
+
+    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
+        """Complete trials, once there are any: what was never seen at its end is a guess."""
+        finished = super()._eligible(trials)
+        complete = {trial.number for trial in self.observations.complete()}
+        return [k for k in finished if trials[k].number in complete] or finished
 
     # Choosing how long
 

@@ -38,6 +38,8 @@ CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
 """Sobol points, and points around the best observation with their deviation."""
 REFINED, STEPS = 4, 15
 """How many of the best are refined, with how many gradients."""
+CLOSE = 0.05
+"""Of the unit interval: a leaf ends at its last point, and beyond it another one expects nothing, so that a search can creep."""
 RESERVE, MOST_DRAWN = 32, 512
 """Rows handed on against duplicates, and rows of a pool among which a drawn function is minimised."""
 
@@ -118,10 +120,17 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             refined = [self._refined(posterior, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
             refined.sort(key=lambda candidate: -candidate.value)
             found = [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
-            if refined[0].value < math.log(NEGLIGIBLE) and self._asks % EXPLORE_EVERY == 0:
+            settled = refined[0].value < math.log(NEGLIGIBLE) or self._is_close(refined[0].row)
+            if settled and self._asks % EXPLORE_EVERY == 0:
                 unknown = posterior.predict((), rows).sd  # of all leaves: large where a leaf's function is rough
                 found.insert(0, rows[int(np.argmax(unknown))])
             return found
+
+    def _is_close(self, row: Array) -> bool:
+        """Whether a trial was so close to a row that another one there is a matter of digits."""
+        known = np.array([trial.row for trial in self.observations])
+        apart = np.where(np.isnan(known) & np.isnan(row), 0.0, np.abs(known - row))
+        return bool(np.min(np.nan_to_num(apart, nan=1.0).max(axis=1, initial=0.0)) < CLOSE)
 
     def _drawn_from(self, fitted: Fitted[TreedPosterior], rng: np.random.Generator) -> Array:
         """(m, d) rows among which a drawn function is minimised."""
