@@ -34,8 +34,6 @@ STEP = 3.0
 """Fractions of a complete evaluation that are considered are this factor apart."""
 WEIGHED = 16
 """So many candidates, the best ones, are weighed at every fraction."""
-ENOUGH = 8
-"""Improvement is sought at the highest fidelity that so many trials (or two more than there are dimensions) have reached."""
 
 
 class FidelityOptimizer(ExploringOptimizer[P]):
@@ -132,14 +130,8 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         return scale_of(np.array(list(last.values())), compress)
 
     def _target(self, data: Losses) -> float:
-        """The fidelity at which improvement is sought: complete, or the highest that enough trials have reached."""
-        if self.observations.max_t is None:
-            return 1.0
-        reached: dict[int, float] = {}
-        for trial, row in zip(data.trials, data.rows, strict=True):
-            reached[trial.number] = max(reached.get(trial.number, 0.0), float(row[-1]))
-        enough = min(ENOUGH, 2 + self._plain.dimension, len(reached))
-        return sorted(reached.values(), reverse=True)[enough - 1]
+        """The fidelity at which improvement is sought: complete, or the highest that a trial has reached."""
+        return 1.0 if self.observations.max_t is None else float(data.rows[:, -1].max())
 
     def _eligible(self, trials: Sequence[Trial]) -> list[int]:
         """Complete trials, once there are any: what was never seen at its end is a guess."""
