@@ -34,8 +34,8 @@ from raytree.space import Path, Space
 NOISE_FLOOR = 1e-6
 LEVEL = 1.0  # variance of the target's level, c
 _NOISE, _TARGET, _DEVIATION, _OFFSET, _LENGTHS = 0, 1, 2, 3, 4
-_PRIORS = np.log([0.1, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
-"""Much noise, since chaotic simulations look noisy where trials are few, and a lucky one must not be believed."""
+_PRIORS = np.log([0.01, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
+"""Some noise: chaotic simulations look noisy where trials are few."""
 _LENGTH_PRIOR, _GROWTH = (np.log(0.2), 0.8), 0.8
 """In one dimension; in d of them, lengths are longer by d to this power: distances grow too (compare Hvarfner et al. 2024)."""
 _LOG_2PI = np.log(2.0 * np.pi)
