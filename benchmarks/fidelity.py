@@ -246,7 +246,7 @@ def _share(curve: np.ndarray, goal: np.ndarray | None) -> str:
     """The share of the budget after which the median of runs is where the median of the others ends."""
     if goal is None:
         return ""
-    reached = np.median(curve, axis=0) <= np.median(goal[:, -1])
+    reached = np.minimum.accumulate((np.median(curve, axis=0) <= np.median(goal[:, -1]))[::-1])[::-1]  # and stays there
     return f"{100 * (int(np.argmax(reached)) + 1) / POINTS:.0f}%" if reached.any() else "not reached"
 
 

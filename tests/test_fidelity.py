@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -332,6 +333,23 @@ def test_what_is_recommended_was_complete_once_anything_was(make):
             optimizer.tell(suggestion.id, value, t=1)
     found = optimizer.recommend()
     assert optimizer.observations.trials[found.trial_id].t == 9
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_a_longest_trial_that_is_alone_is_not_the_only_complete_one(make):
+    optimizer = make({"x": Float(0, 1)}, seed=0, num_initial=4, max_t="auto")
+    for k, x in enumerate(np.linspace(0, 1, 12)):
+        optimizer.give({"x": float(x)}, (x - 0.3) ** 2, t=21 if k == 11 else 20)
+    assert optimizer.recommend().config["x"] == pytest.approx(0.3, abs=0.06)
+
+
+def test_a_trial_that_failed_says_nothing_about_how_far_trials_got():
+    optimizer = TreeOptimizer({"x": Float(0, 1)}, seed=0, num_initial=4, max_t=27)
+    for _ in range(12):
+        suggestion = optimizer.ask()
+        optimizer.tell(suggestion.id, suggestion.config["x"], t=1)
+    optimizer.tell(optimizer.ask().id, math.nan)
+    assert optimizer._target(optimizer._data()) == 0.0
 
 
 def test_methods_without_a_model_of_fidelity_use_complete_trials_only():

@@ -323,3 +323,11 @@ def test_settings_are_checked():
     ):
         with pytest.raises(SettingError):
             HTBOOptimizer(PLANE, **settings)
+
+
+def test_a_suggestion_is_close_to_a_trial_by_numbers_and_never_by_neighbouring_names():
+    space = {"x": Float(0, 1), "kind": Categorical([str(k) for k in range(30)])}
+    optimizer = HTBOOptimizer(space, seed=0)
+    optimizer.give({"x": 0.5, "kind": "3"}, 1.0)
+    rows = [optimizer.space.encode(optimizer.point({"x": x, "kind": kind})) for x, kind in ((0.52, "3"), (0.6, "3"), (0.5, "4"))]
+    assert [optimizer._is_close(row) for row in rows] == [True, False, False]

@@ -31,7 +31,7 @@ from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
 from raytree.models.inputs import Inputs
-from raytree.observations import Trial
+from raytree.observations import Status, Trial
 from raytree.optimizer import LISTABLE
 from raytree.optimizers.surrogate import MOST_PATHS, Added, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
@@ -56,15 +56,15 @@ UNEQUAL = 1.2
 """A realization has at most so many times its share of the trials."""
 CHECK_EVERY, SURE, TRIED = 2, 6, 3
 """Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
-tried on so many may be recommended."""
+tried on so many is known well enough to be recommended."""
 KNEE = 1.0
 """In standard deviations: what is worse than the mean by more is compressed."""
 DIRECT_EVALUATIONS = 400
 LARGEST_SEED = 2**31 - 2
 NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-3, 30
-"""After so many trials: if this share of the variance is noise, and the data are no likelier with seeds than with noise alone (a
-difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the target's
-variance seem to have no effect."""
+"""After so many trials: if this share of the variance is noise, and the data are hardly likelier with seeds than with noise
+alone (a difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the
+target's variance seem to have no effect."""
 
 
 class View(NamedTuple):
@@ -255,19 +255,23 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
 
     def _check(self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior) -> list[Array]:
-        """The configuration that would be recommended, while it was tried on few realizations: on the one that would tell most.
+        """The configuration with the best mean, while it was tried on few realizations: on the one that would tell most.
 
         Where chance is mostly kind (nine landings of ten), a configuration that leads after one trial has mostly been lucky,
         and a search for information goes on to the next lucky one.
         """
-        leader = self._data().trials[int(np.argmin(fitted.posterior.target_means()))]
+        trials = self._data().trials
+        valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+        leader = trials[self._leader(fitted, valid or range(len(trials)))]
+        here = [trial for trial in self.observations if _place(trial, self._d) == _place(leader, self._d)]
+        taken = {self._code(trial) for trial in here}
+        tried = {self._code(trial) for trial in here if trial.status in (Status.FINISHED, Status.RUNNING)}
         pool = self._pool()
-        rows = [self._on(leader.row[: self._d], code) for code in pool]
-        left = [k for k, row in enumerate(rows) if not self.observations.used(self.space.decode(row))]
-        if not left or len(pool) - len(left) >= SURE:
+        left = [k for k, code in enumerate(pool) if code not in taken]
+        if not left or len(tried) >= SURE:
             return []
         tells = np.abs(running.joint(leader.path, leader.row[None, : self._d], left).correlation()[0])
-        return [rows[left[int(np.argmax(tells))]]]
+        return [self._on(leader.row[: self._d], pool[left[int(np.argmax(tells))]])]
 
     def _allowed(self, pool: Sequence[int], fresh: int | None) -> list[int]:
         """Which realizations may come next, by their places in the pool with the fresh one behind it.
@@ -360,13 +364,14 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
         return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
 
-    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
-        """Those whose configuration was tried on several realizations, as far as there are any: luck is not recommended."""
-        finished = super()._eligible(trials)
-        places = [trials[k].point[: self._d] for k in finished]
-        tried = Counter(places)
-        enough = min(TRIED, max(tried.values(), default=0)) if self._method["check"] else 0
-        return [k for k, place in zip(finished, places, strict=True) if tried[place] >= enough]
+    def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
+        """Those whose configuration was tried on several realizations: luck is not recommended."""
+        if not self._method["check"]:
+            return list(valid)
+        realizations: dict[bytes, set[int]] = {}
+        for trial in self.observations.complete():
+            realizations.setdefault(_place(trial, self._d), set()).add(self._code(trial))
+        return [k for k in valid if len(realizations.get(_place(trials[k], self._d), ())) >= TRIED]
 
     # The model
 
@@ -454,6 +459,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method(state)
         self._warned, self._compressed = bool(state["warned"]), bool(state.get("compressed", False))
+
+
+def _place(trial: Trial, d: int) -> bytes:
+    """A trial's configuration without the seed, up to rounding."""
+    return np.round(trial.row[:d], 9).tobytes()
 
 
 def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:

@@ -146,7 +146,7 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
 
     def expect_curves(self) -> None:
         if self.observations.max_t is None:
-            self._theta = None  # there are more hyperparameters from now on
+            self._theta, self._fitted_to = None, 0  # there are more hyperparameters from now on
         super().expect_curves()
 
     # The model

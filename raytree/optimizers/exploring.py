@@ -117,10 +117,9 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         return sum(trial.path == path for trial in self.observations) <= len(own)
 
     def _is_running(self, candidate: Candidate) -> bool:
-        """Whether a trial that is running, or has failed, is so close that another would add nothing."""
-        if self.treatment == "ignore":
-            return False
-        near = (self._plain_rows(trial)[0] for trial in self.observations.unknown() if trial.path == candidate.path)
+        """Whether a trial that is running (unless those are ignored), or has failed, is so close that another adds nothing."""
+        unknown = [t for t in self.observations.unknown() if t.status is not Status.RUNNING or self.treatment != "ignore"]
+        near = (self._plain_rows(trial)[0] for trial in unknown if trial.path == candidate.path)
         return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
 
     def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:

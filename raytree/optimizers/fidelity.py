@@ -14,6 +14,7 @@ Models see rows of the given space with the fidelity behind them: a logarithm, 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from raytree.errors import SettingError, one_of
 from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
 from raytree.models.cost import CostModel
-from raytree.observations import Losses, Trial
+from raytree.observations import RUNGS, Losses, Status, Trial
 from raytree.optimizers.exploring import ExploringOptimizer
 from raytree.optimizers.surrogate import Added, Fitted, P
 from raytree.scaling import Scale, scale_of
@@ -32,6 +33,7 @@ from raytree.space import Float, Path
 
 STEP = 3.0
 """Fractions of a complete evaluation that are considered are this factor apart."""
+_FAILED = (Status.INVALID, Status.ERRORED)
 WEIGHED = 16
 """So many candidates, the best ones, are weighed at every fraction."""
 
@@ -130,14 +132,21 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         return scale_of(np.array(list(last.values())), compress)
 
     def _target(self, data: Losses) -> float:
-        """The fidelity at which improvement is sought: complete, or the highest that a trial has reached."""
-        return 1.0 if self.observations.max_t is None else float(data.rows[:, -1].max())
+        """The fidelity at which improvement is sought: complete, or the highest at which a trial has said something."""
+        if self.observations.max_t is None:
+            return 1.0
+        said = [float(row[-1]) for trial, row in zip(data.trials, data.rows, strict=True) if trial.status not in _FAILED]
+        return max(said, default=1.0)
 
-    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
-        """Complete trials, once there are any: what was never seen at its end is a guess."""
-        finished = super()._eligible(trials)
+    def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
+        """Complete trials: what was never seen at its end is a guess."""
+        if self._chooses:
+            return [k for k in valid if trials[k].row[-1] > 1.0 - 1e-9]
+        if self.observations.max_t == "auto":  # the longest one may be the only one of its length
+            enough = self.observations.full_t / RUNGS
+            return [k for k in valid if (trials[k].t or math.inf) >= enough]
         complete = {trial.number for trial in self.observations.complete()}
-        return [k for k in finished if trials[k].number in complete] or finished
+        return [k for k in valid if trials[k].number in complete]
 
     # Choosing how long
 

@@ -130,6 +130,8 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         """Whether a trial was so close to a row that another one there is a matter of digits."""
         known = np.array([trial.row for trial in self.observations])
         apart = np.where(np.isnan(known) & np.isnan(row), 0.0, np.abs(known - row))
+        named = [isinstance(p.domain, Categorical) for p in self.space.parameters]
+        apart[:, named] = np.where(apart[:, named] > 1e-9, 1.0, apart[:, named])
         return bool(np.min(np.nan_to_num(apart, nan=1.0).max(axis=1, initial=0.0)) < CLOSE)
 
     def _drawn_from(self, fitted: Fitted[TreedPosterior], rng: np.random.Generator) -> Array:

@@ -33,6 +33,8 @@ MOST_PATHS = 24
 """With more paths than this, full EI is for the most promising ones."""
 NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
 """Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
+DOUBT = 2.0
+"""A configuration that is not known well is recommended if it is better by so many deviations than any that is."""
 MOST_KNOWN, MOST_RUNNING = 256, 128
 """Of one block of the model (a path, or everything): beyond, the best half and an even selection of the rest are enough, and the
 running trials that were suggested last."""
@@ -267,21 +269,36 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
     # What was learnt
 
     def recommend(self) -> Recommendation | None:
-        """The evaluated configuration with the lowest posterior mean."""
+        """The evaluated configuration with the lowest posterior mean, of those that can be trusted unless another one is better
+        beyond doubt."""
         trials = self._data().trials
-        valid = self._eligible(trials)
+        valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
         if not valid:
             return super().recommend()
         with one_thread():
             fitted = self._final()
-            means = fitted.posterior.target_means()
-            k = min(valid, key=lambda k: float(means[k]))
+            k, trusted = self._leader(fitted, valid), self._trusted(trials, valid)
+            mean, sd = self._at(fitted, trials[k])
+            if trusted and k not in trusted:
+                second = self._leader(fitted, trusted)
+                if mean + DOUBT * sd >= self._at(fitted, trials[second])[0]:
+                    k = second
             mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, self._plain_rows(trials[k])))
         return Recommendation(self._recommended(trials[k]), mean, sd, trials[k].id)
 
-    def _eligible(self, trials: Sequence[Trial]) -> list[int]:
-        """Which trials may be recommended."""
-        return [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
+    def _leader(self, fitted: Fitted[P], which: Sequence[int]) -> int:
+        """Which of some trials that the model was fitted to has the lowest posterior mean."""
+        means = fitted.posterior.target_means()
+        return min(which, key=lambda k: float(means[k]))
+
+    def _at(self, fitted: Fitted[P], trial: Trial) -> tuple[float, float]:
+        """Mean and sd at a trial's configuration, standardised."""
+        prediction = fitted.posterior.predict(trial.path, self._plain_rows(trial))
+        return float(prediction.mean[0]), float(prediction.sd[0])
+
+    def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
+        """Which of the trials that may be recommended are known well."""
+        return list(valid)
 
     def _final(self) -> Fitted[P]:
         """The posterior to answer questions from."""
