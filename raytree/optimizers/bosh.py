@@ -54,7 +54,7 @@ MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
 UNEQUAL = 1.2
 """A realization has at most so many times its share of the trials."""
-CHECK_EVERY, SURE, TRIED = 2, 6, 3
+CHECK_EVERY, SURE, TRIED = 2, 10, 3
 """Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
 tried on so many is known well enough to be recommended."""
 KNEE = 1.0
@@ -97,7 +97,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
             decisions only).
         check: whether up to every second trial repeats the configuration that would be recommended on another seed, until it was
-            tried on six. A configuration that leads after one trial has mostly been lucky.
+            tried on ten. A configuration that leads after one trial has mostly been lucky.
         compress: whether what is more than a standard deviation worse than the mean may be compressed, if the results are
             likelier so: the few crashes of a good controller must not hide how good it is.
         settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`; `num_initial` is d + 5 by default,
