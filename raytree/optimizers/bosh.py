@@ -388,8 +388,9 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             other = scale_of(losses, compressed, robust=False, knee=KNEE)
             model = HierarchicalGP(self._plain, self._inputs, rows, other.forward(losses), paths, numbers)
             found, value = model.fit(self._theta, EVALUATIONS)
-            if value - other.bend(losses) < best:  # minus the log-density of the losses themselves
-                best, scale, theta = value - other.bend(losses), other, found
+            value -= other.bend(losses)  # minus the log-density of the losses themselves
+            if theta is None or value < best:
+                best, scale, theta = value, other, found
         assert theta is not None
         if due and remember:
             self._theta, self._fitted_to, self._compressed = theta, len(known.losses), math.isfinite(scale.knee)
