@@ -111,11 +111,17 @@ def value(config) -> float:
     return config["m"].get("x", 0.4) + 0.01 * config["m"].get("y", 0)
 
 
-def objective(config):
+def meeting(config, seen, nodes):
+    """Goes on when trials have run on so many nodes. Two slots a node, so that more than four trials at once take all three."""
     import ray
 
-    time.sleep(0.2)
-    tune.report({"loss": value(config), "node": ray.get_runtime_context().get_node_id()})
+    node = ray.get_runtime_context().get_node_id()
+    (Path(seen) / node).touch()
+    waited = 0.0
+    while len(list(Path(seen).iterdir())) < nodes and waited < 120.0:
+        time.sleep(0.1)
+        waited += 0.1
+    tune.report({"loss": value(config), "node": node})
 
 
 def slow(config):
@@ -126,7 +132,7 @@ def slow(config):
         tune.report({"loss": value(config), "node": ray.get_runtime_context().get_node_id()})
 
 
-def fit(searcher, folder, name, trainable=objective, samples=5, failures=0):
+def fit(searcher, folder, name, trainable, samples, failures=0):
     return tune.Tuner(
         trainable,
         param_space=SPACE,
@@ -163,13 +169,14 @@ def drive(address: str, name: str, folder: str) -> None:
 
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     searcher = getattr(raytree.searchers, name)(seed=0, num_initial=3)
-    results = fit(searcher, folder, name, samples=5)
+    results = fit(searcher, folder, name, tune.with_parameters(meeting, seen=f"{folder}/seen", nodes=3), samples=5)
     once_each(searcher, results, 5)
     print("nodes", *{result.metrics["node"] for result in results})
 
 
 def test_every_searcher_on_three_nodes_all_at_once(cluster, tmp_path):
     made, _ = cluster
+    (tmp_path / "seen").mkdir()
     program = "import sys; from tests.test_ray_cluster import drive; drive(*sys.argv[1:])"
     drivers = [
         subprocess.Popen(
