@@ -165,7 +165,7 @@ def lp(space: Space, **settings: Any) -> Optimizer:
 
 def ei(space: Space, **settings: Any) -> Optimizer:
     """Expected improvement with a plain Gaussian process."""
-    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, compress=False, **settings)
+    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, compress=False, rough=False, **settings)
 
 
 def mes(space: Space, **settings: Any) -> Optimizer:

@@ -36,10 +36,10 @@ class LocalPenalization(TreeOptimizer):
     the estimated Lipschitz constant cannot do better there. Spaces of real parameters without decisions only."""
 
     def __init__(self, space: Any, **settings: Any) -> None:
-        super().__init__(space, explore=False, compress=False, **settings)
+        super().__init__(space, explore=False, compress=False, rough=False, **settings)
 
     def settings(self) -> dict[str, Any]:
-        return {key: value for key, value in super().settings().items() if key not in ("explore", "compress")}
+        return {key: value for key, value in super().settings().items() if key not in ("explore", "compress", "rough")}
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():

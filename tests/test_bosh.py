@@ -20,7 +20,8 @@ from raytree.errors import ConfigurationError, SettingError, SpaceError, StateEr
 from raytree.models.hierarchical import FRESH, LEVEL, HierarchicalGP
 from raytree.models.inputs import Inputs
 from raytree.objectives import HGPDraw
-from raytree.optimizers.bosh import CHECK_EVERY, PAPER, SURE, UNEQUAL
+from raytree.optimizers.bosh import CHECK_EVERY, PAPER, SURE, TRIED
+from raytree.optimizers.realizations import UNEQUAL
 from raytree.space import Categorical, Float, Integer
 from tests.spaces import LAYERS, MODELS
 
@@ -365,11 +366,22 @@ def test_a_lucky_trial_is_not_recommended_before_one_that_was_checked():
     rng = np.random.default_rng(3)
     for k, x in enumerate(rng.random(24)):
         optimizer.give({"x": float(x), "seed": k % 6}, 1.0 + 0.2 * rng.normal())
-    for seed in range(4):
+    for seed in range(TRIED):
         optimizer.give({"x": 0.5, "seed": seed}, 0.8 + 0.05 * rng.normal())
     optimizer.give({"x": 0.9, "seed": 1}, 0.3)
     assert optimizer.recommend().config["x"] == 0.5
     assert BOSHOptimizer.from_state({**optimizer.state(), "settings": {**optimizer.settings(), "check": False}}).recommend()
+
+
+def test_of_few_realizations_all_are_enough():
+    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=0, realizations=[0, 1, 2])
+    rng = np.random.default_rng(3)
+    for k, x in enumerate(rng.random(24)):
+        optimizer.give({"x": float(x), "seed": k % 3}, 1.0 + 0.2 * rng.normal())
+    for seed in range(3):
+        optimizer.give({"x": 0.5, "seed": seed}, 0.8 + 0.05 * rng.normal())
+    optimizer.give({"x": 0.9, "seed": 1}, 0.3)
+    assert optimizer.recommend().config["x"] == 0.5
 
 
 def test_checks_leave_out_seeds_that_failed_and_round_nothing_twice():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,9 +32,10 @@ from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
 from raytree.models.inputs import Inputs
 from raytree.observations import Status, Trial
 from raytree.optimizer import LISTABLE
+from raytree.optimizers.realizations import Realizations, domain_of
 from raytree.optimizers.surrogate import MOST_PATHS, Added, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.scaling import scale_of
-from raytree.space import Categorical, Integer, Path, Point, Space
+from raytree.space import Path, Point, Space
 
 logger = logging.getLogger("raytree")
 
@@ -52,15 +52,12 @@ STEP, STARTS = 1e-5, 5
 """The acquisition is climbed by finite differences of this size, from so many starts: every seed has summits of its own."""
 MOST_SEEDS = 3
 """Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
-UNEQUAL = 1.2
-"""A realization has at most so many times its share of the trials."""
-CHECK_EVERY, SURE, TRIED = 2, 10, 3
+CHECK_EVERY, SURE, TRIED = 2, 10, 5
 """Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
-tried on so many is known well enough to be recommended."""
+tried on so many, or on all in use, is known well enough to be recommended."""
 KNEE = 1.0
 """In standard deviations: what is worse than the mean by more is compressed."""
 DIRECT_EVALUATIONS = 400
-LARGEST_SEED = 2**31 - 2
 NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-3, 30
 """After so many trials: if this share of the variance is noise, and the data are hardly likelier with seeds than with noise
 alone (a difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the
@@ -86,9 +83,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         seed_key: where the seed stands in a configuration.
         realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer but the largest if left out.
         max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": for n
-            trials sqrt(2 n), not fewer either. One step ahead a fresh seed mostly tells most, but many steps ahead seeds that
-            were evaluated in several places tell more; and how much seeds differ cannot be learnt from two of them, so that a
-            search may be content with what it has (both measured in benchmarks/README.md).
+            trials sqrt(2 n), not fewer either, see `optimizers.realizations` (measured in benchmarks/README.md).
         initial_realizations: over how many seeds the initial design is spread.
         acquisition: "gibbon" (closed form) or "mumbo" (quadrature).
         maxima: how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
@@ -122,11 +117,9 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         compress: bool = True,
         **settings: Any,
     ) -> None:
-        for name, count in (("max_realizations", max_realizations), ("initial_realizations", initial_realizations)):
-            if not (type(count) is int and count > 0) and not (name.startswith("max") and count in ("auto", "all")):
-                raise SettingError(name, f"must be a positive integer, got {count!r}.")
-        self._seeds = _domain(realizations)
+        self._seeds = domain_of(realizations)
         super().__init__(space, Added("seed_key", seed_key, self._seeds), **settings)
+        self._realizations = Realizations(self._seeds, max_realizations, initial_realizations, self.seed)
         self._check_method(acquisition, maxima, diversity, maximizer)
         if settings.get("num_initial") is None:
             self.num_initial = _default_length(self._plain, self.budget)
@@ -161,43 +154,17 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def _usual(self) -> Any:
         return self._seeds.render(self._pool()[0])
 
-    def _pool(self) -> list[int]:
-        """The codes of the realizations in use, in order of appearance, and then fresh ones up to the initial number."""
-        pool = list(dict.fromkeys(map(self._code, self.observations)))
-        while len(pool) < self._method["initial_realizations"]:
-            fresh = self._fresh(pool)
-            if fresh is None:
-                break
-            pool.append(fresh)
-        return pool
+    def _codes(self) -> list[int]:
+        """The code of every trial's realization, in order."""
+        return [self._code(trial) for trial in self.observations]
 
     def _code(self, trial: Trial) -> int:
         """The code of a trial's realization."""
         return int(trial.point[self._d] or 0) if self.space.d > self._d else 0
 
-    def _fresh(self, pool: Sequence[int]) -> int | None:
-        """The code of a realization that was not used yet; None if there is no other."""
-        return None if len(pool) >= self._most() else self._unseen(pool)
-
-    def _unseen(self, pool: Sequence[int]) -> int | None:
-        """The code of any realization outside the pool; None if there is no other."""
-        if len(pool) >= self._seeds.size:
-            return None
-        used = set(pool)
-        if isinstance(self._seeds, Categorical):
-            return next(int(code) for code in self._seeds.codes() if code not in used)
-        rng = np.random.default_rng([self.seed, 6, len(pool)])
-        while True:
-            code = int(rng.integers(LARGEST_SEED + 1))
-            if code not in used:
-                return code
-
-    def _most(self) -> float:
-        """How many realizations there may be now."""
-        most = self._method["max_realizations"]
-        if most == "auto":
-            return max(self._method["initial_realizations"], math.ceil(math.sqrt(2 * (1 + len(self.observations)))))
-        return math.inf if most == "all" else most
+    def _pool(self) -> list[int]:
+        """The codes of the realizations in use."""
+        return self._realizations.pool(self._codes())
 
     def _on(self, row: Array, code: int) -> Array:
         """A row of the plain space on a realization."""
@@ -212,7 +179,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         if self._plain.size > LISTABLE:
             return super()._leftover(rng)
         pool = self._pool()
-        fresh = self._unseen(pool) if isinstance(self._method["max_realizations"], str) else self._fresh(pool)
+        fresh = self._realizations.reserve(pool, len(self.observations))
         for codes in (pool, [] if fresh is None else [fresh]):
             points = [(*point, code)[: self.space.d] for point in self._plain.points() for code in codes]
             left = [point for point in points if not self.observations.used(point)]
@@ -221,7 +188,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         return None
 
     def _initial(self, k: int) -> Array:
-        pool = self._pool()[: self._method["initial_realizations"]]
+        pool = self._pool()[: self._realizations.initial]
         return self._on(super()._initial(k)[: self._d], pool[k % len(pool)])
 
     # Proposing
@@ -235,10 +202,10 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             if check:
                 return check
             maxima = self._sample_maxima(fitted, rng)
-            pool = self._pool()
-            fresh = self._fresh(pool)
+            used, pool = self._codes(), self._pool()
+            fresh = self._realizations.fresh(pool, len(used))
             codes = pool if fresh is None else [*pool, fresh]
-            allowed = self._allowed(pool, fresh)
+            allowed = self._realizations.allowed(pool, used)
 
             def scores(path: Path, rows: Array) -> Array:
                 """(m, p) of all realizations that may come next."""
@@ -272,21 +239,6 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             return []
         tells = np.abs(running.joint(leader.path, leader.row[None, : self._d], left).correlation()[0])
         return [self._on(leader.row[: self._d], pool[left[int(np.argmax(tells))]])]
-
-    def _allowed(self, pool: Sequence[int], fresh: int | None) -> list[int]:
-        """Which realizations may come next, by their places in the pool with the fresh one behind it.
-
-        With a limit on the pool, none may have many more trials than the others: the model thinks it knows how much realizations
-        differ, and prefers those it knows best, which may be alike by chance.
-        """
-        most = self._method["max_realizations"]
-        if most == "all":
-            return list(range(len(pool) + (fresh is not None)))
-        if fresh is not None and most == "auto":
-            return [len(pool)]
-        count = Counter(map(self._code, self.observations))
-        share = UNEQUAL * (1 + len(self.observations)) / len(pool)
-        return [k for k, code in enumerate(pool) if count[code] < share] + [len(pool)] * (fresh is not None)
 
     def _scores(
         self,
@@ -371,7 +323,8 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         realizations: dict[bytes, set[int]] = {}
         for trial in self.observations.complete():
             realizations.setdefault(_place(trial, self._d), set()).add(self._code(trial))
-        return [k for k in valid if len(realizations.get(_place(trials[k], self._d), ())) >= TRIED]
+        enough = min(TRIED, len(self._pool()))
+        return [k for k in valid if len(realizations.get(_place(trials[k], self._d), ())) >= enough]
 
     # The model
 
@@ -465,16 +418,6 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 def _place(trial: Trial, d: int) -> bytes:
     """A trial's configuration without the seed, up to rounding."""
     return np.round(trial.row[:d], 9).tobytes()
-
-
-def _domain(realizations: Sequence[Any] | None) -> Integer | Categorical:
-    """The seeds there are."""
-    if realizations is None:
-        return Integer(0, LARGEST_SEED)
-    listed = isinstance(realizations, (list, tuple, range)) and len(realizations) > 0
-    if not listed or not all(type(value) in (int, str) for value in realizations):
-        raise SettingError("realizations", f"must be integers or strings, at least one, got {realizations!r}.")
-    return Categorical(list(realizations))
 
 
 def _default_length(space: Space, budget: int | None) -> int:
