@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from raytree import CondKernelOptimizer, TreeOptimizer
+from raytree.acquisition.improvement import log_improvement
+from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.errors import SettingError, SpaceError
 from raytree.gp.context import CONTEXTS, trend
 from raytree.gp.kernels import matern52, squared_differences
@@ -336,11 +338,59 @@ def test_what_is_recommended_was_complete_once_anything_was(make):
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
+def test_a_path_whose_trials_never_get_to_the_end_loses_its_attraction(make):
+    optimizer = make(BRANCHES, seed=0, num_initial=2, max_t=27)
+    rng = np.random.default_rng(0)
+    for x in rng.random(6):  # complete
+        trial = optimizer.adopt(optimizer.fresh_id(), {"branch": {"kind": "a", "a": float(x)}})
+        for t in (1, 3, 9):
+            optimizer.report(trial.id, 1.0 + (x - 0.3) ** 2 + 0.1 / t, t)
+        optimizer.tell(trial.id, 1.0 + (x - 0.3) ** 2, 27)
+    for x in rng.random(30):  # always stopped, and by its curve going to be better
+        trial = optimizer.adopt(optimizer.fresh_id(), {"branch": {"kind": "b", "b": float(x)}})
+        optimizer.report(trial.id, 3.0, 1)
+        optimizer.tell(trial.id, 1.9, 3)
+    path = {kind: optimizer.space.path(optimizer.point({"branch": {"kind": kind, kind: 0.5}})) for kind in "ab"}
+    posterior = optimizer._fit().posterior
+    nearer = optimizer._nearer(posterior, {})
+    assert set(nearer) == {path["b"]}  # the others have got to the end
+    score, slope = optimizer._gains(posterior, {})
+    for kind in "ab":
+        rows = optimizer.space.on_path(path[kind], rng.random((5, optimizer.space.d)))
+        plain = log_improvement(posterior, path[kind], rows)
+        less = plain if kind == "a" else np.minimum(plain, nearer[path[kind]][0](path[kind], rows))
+        np.testing.assert_allclose(score(path[kind], rows), less)
+        slow = numeric_slope(score, box_of(optimizer.space, path[kind]))(path[kind], rows[0])
+        value, gradient = slope(path[kind], rows[0])
+        assert value == pytest.approx(slow[0])
+        np.testing.assert_allclose(gradient, slow[1], rtol=1e-3, atol=1e-4)
+    assert optimizer.recommend().config["branch"]["kind"] == "a"  # whatever the model thinks of the other
+    asked = [optimizer.ask().config["branch"]["kind"] for _ in range(4)]
+    assert "a" in asked
+    assert optimizer._failures == 0
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
 def test_a_longest_trial_that_is_alone_is_not_the_only_complete_one(make):
     optimizer = make({"x": Float(0, 1)}, seed=0, num_initial=4, max_t="auto")
     for k, x in enumerate(np.linspace(0, 1, 12)):
         optimizer.give({"x": float(x)}, (x - 0.3) ** 2, t=21 if k == 11 else 20)
     assert optimizer.recommend().config["x"] == pytest.approx(0.3, abs=0.06)
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_trials_that_all_broke_down_on_their_way_do_no_harm(make):
+    optimizer = make(BRANCHES, seed=0, num_initial=2, max_t=27)
+    for k in range(6):
+        suggestion = optimizer.ask()
+        optimizer.report(suggestion.id, 1.0 + 0.1 * k, 1)
+        optimizer.tell(suggestion.id, math.nan, 3)
+    assert optimizer.ask() is not None
+    assert optimizer._failures == 0
+    posterior = optimizer._fit().posterior
+    score, _ = optimizer._gains(posterior, {})
+    path = optimizer.space.paths()[0]
+    assert np.all(np.isfinite(score(path, optimizer.space.on_path(path, np.full((1, optimizer.space.d), 0.4)))))
 
 
 def test_a_trial_that_failed_says_nothing_about_how_far_trials_got():
@@ -472,7 +522,7 @@ def test_very_many_observations_are_thinned_and_hyperparameters_go_on_being_esti
 
 def test_what_is_found_together_is_saved_and_all_different():
     optimizer = TreeOptimizer(MODELS, seed=4, num_initial=6)
-    for _ in range(8):
+    for _ in range(2 * NEWS):
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, len(str(suggestion.config)))
     asked = [optimizer.ask() for _ in range(20)]
@@ -486,7 +536,7 @@ def test_what_is_found_together_is_saved_and_all_different():
 
 def test_few_results_make_short_rounds():
     optimizer = TreeOptimizer(MODELS, seed=4, num_initial=6)
-    for known in (8, 16, 40):
+    for known in (NEWS, 2 * NEWS, 5 * NEWS):
         while len(optimizer.observations) < known:
             suggestion = optimizer.ask()
             optimizer.tell(suggestion.id, len(str(suggestion.config)))

@@ -7,6 +7,8 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.gp.kernels import matern52, squared_differences
 from raytree.models.features import Features
 from raytree.models.tree import Settings, TreeModel
@@ -122,6 +124,59 @@ def test_gradients_of_predictions_by_differences(variant):
                     up, down = predict(path, (row + step)[None]), predict(path, (row - step)[None])
                     assert by_mean[i] == pytest.approx((up.mean[0] - down.mean[0]) / 2e-6, rel=1e-3, abs=1e-4)
                     assert by_sd[i] == pytest.approx((up.sd[0] - down.sd[0]) / 2e-6, rel=1e-3, abs=1e-3)
+
+
+def test_roughness_is_the_noise_far_away_and_nothing_where_the_function_was_evaluated():
+    rng = np.random.default_rng(7)
+    for space in spaces(10):
+        model, theta = random_model(space, rng, VARIANTS[0], n=12)
+        posterior = model.posterior(theta, rough=True)
+        path = next(iter(model.members))
+        there = model.rows[model.members[path]]
+        np.testing.assert_allclose(posterior.roughness(path, there), 0.0, atol=1e-9)
+        rows = space.on_path(path, rng.random((20, space.d)))
+        assert np.all((posterior.roughness(path, rows) >= -1e-12) & (posterior.roughness(path, rows) <= 0.05 * (1 + 1e-9)))
+        new = posterior.condition(rows[:1], [path])  # running trials count as evaluated
+        assert new.roughness(path, rows[:1])[0] == pytest.approx(0.0, abs=1e-9)
+        assert np.all(model.posterior(theta).roughness(path, rows) == 0.0)  # noise is noise unless it is said to be more
+    flat = TreeModel(Space({"x": Float(0, 1)}), Features(Space({"x": Float(0, 1)})), np.zeros((1, 1)), np.zeros(1), [()])
+    theta = flat.start({("length", None): np.log(0.5), ("noise", None): np.log(0.05)})
+    rough = flat.posterior(theta, rough=True).roughness((), np.array([[0.0], [0.05], [1.0]]))
+    near = float(matern52(np.array((0.05 / (0.1 * 0.5)) ** 2))[0])
+    np.testing.assert_allclose(rough, 0.05 * (1 - np.array([1.0, near, 0.0]) ** 2), atol=1e-6)
+
+
+def test_gradients_of_improvement_on_a_rough_function_by_differences():
+    rng = np.random.default_rng(8)
+    for space in spaces(10):
+        model, theta = random_model(space, rng, VARIANTS[0], n=12)
+        theta[[k for k, (kind, _) in enumerate(model.layout.names) if kind.startswith("length")]] += 1.0  # near enough to matter
+        posterior = model.posterior(theta, rough=True)
+        for path in list(model.members)[:2]:
+            row = space.on_path(path, rng.random((1, space.d)))[0]
+            box = box_of(space, path)
+            value, gradient = log_improvement_slope(posterior, path, row)
+            assert value == pytest.approx(log_improvement(posterior, path, row[None])[0], rel=1e-9)
+            slow = numeric_slope(lambda p, rows, at=posterior: log_improvement(at, p, rows), box)(path, row)[1]
+            np.testing.assert_allclose(gradient[box.continuous], slow[box.continuous], rtol=1e-3, atol=1e-4)
+
+
+def test_improvement_on_a_rough_function_is_on_the_best_value():
+    rng = np.random.default_rng(9)
+    model, theta = random_model(Space(MODELS), rng, VARIANTS[0], n=12)
+    assert model.posterior(theta, rough=True).lowest == pytest.approx(min(model.y.min(), model.posterior(theta).lowest))
+
+
+def test_categories_have_a_length_scale_of_their_own():
+    space = Space({"d": Categorical([{"x": Float(0, 1), "k": Categorical(["a", "b", "c"])}, {}]), "s": Float(0, 1)})
+    model = TreeModel(space, Features(space), space.sample(np.random.default_rng(0), 9), np.arange(9.0), [(0,)] * 9)
+    lengths = {name for name, which in model.layout.names if which is None and name.startswith("length")}
+    assert lengths == {"length", "length_category", "length_shared"}
+    theta = model.start({("length_category", None): 0.3, ("length", None): -0.4, ("length_shared", None): 1.1})
+    by_name = {p.name.split("/")[-1].split(".")[-1]: k for k, p in enumerate(space.parameters)}
+    scales = -0.5 * np.log(model.unpack(theta).inverse_squared_length)
+    found = {name: float(scales[k]) for name, k in by_name.items() if name in ("x", "k", "s")}
+    assert sorted(found.values()) == pytest.approx([-0.4, 0.3, 1.1])
 
 
 def test_pending_rows_equal_conditioning_on_the_posterior_mean():

@@ -54,7 +54,11 @@ def log_mean(values: Array, gradients: Array) -> tuple[float, Array]:
 
 
 class Parts(Protocol):
-    """Posteriors with equal weights, and what they see of rows."""
+    """Posteriors with equal weights, and what they see of rows.
+
+    Each part has a `lowest`, from which improvement is measured, and a `roughness`: the variance of what evaluations have beyond
+    the function that it predicts and that may be an improvement too.
+    """
 
     @property
     def parts(self) -> Sequence[Any]: ...
@@ -64,8 +68,8 @@ class Parts(Protocol):
 def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
     """(m,) the log of EI averaged over the parts of a posterior, at rows (m, d) of one path."""
     numbers = posterior.numbers(rows)
-    predictions = [(part.predict(path, numbers), part.lowest) for part in posterior.parts]
-    each = [log_ei(prediction.mean, prediction.sd, lowest) for prediction, lowest in predictions]
+    predictions = [(part.predict(path, numbers), part) for part in posterior.parts]
+    each = [log_ei(mean, np.sqrt(sd**2 + part.roughness(path, numbers)), part.lowest) for (mean, sd), part in predictions]
     return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
 
 
@@ -75,5 +79,7 @@ def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[flo
     each = []
     for part in posterior.parts:
         mean, sd, by_mean, by_sd = part.gradient(path, numbers)
-        each.append(log_ei_at(mean, sd, by_mean, by_sd, part.lowest))
+        rough, by_rough = part.roughness_slope(path, numbers)
+        total = math.sqrt(sd**2 + rough)
+        each.append(log_ei_at(mean, total, by_mean, (sd * by_sd + 0.5 * by_rough) / total, part.lowest))
     return each[0] if len(each) == 1 else log_mean(np.array([v for v, _ in each]), np.array([g for _, g in each]))

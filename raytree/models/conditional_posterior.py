@@ -6,6 +6,7 @@ Notation: n observations, m_b in block b, C columns of numbers, and one more for
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -50,6 +51,20 @@ class BlockPosterior:
             v = linalg.solve_lower(L, model.y[block.rows] - model.curve(theta, block.X))
             self.blocks[key] = Factored(block.X, L, v, linalg.solve_upper(L, v))
         self.lowest = float(self.target_means().min())  # what improvement is measured from
+
+    def at(self, fidelity: float, which: np.ndarray) -> BlockPosterior:
+        """This posterior for improvement, at another fidelity, on the median of some observations' configurations."""
+        other = copy(self)
+        other.target = fidelity
+        other.lowest = float(np.median(other.target_means()[which]))
+        return other
+
+    def roughness(self, path: Path, rows: Array) -> float:
+        """None: improvement is on the function without noise."""
+        return 0.0
+
+    def roughness_slope(self, path: Path, row: Array) -> tuple[float, float]:
+        return 0.0, 0.0
 
     def _covariance(self, a: Array, b: Array, columns: np.ndarray) -> Array:
         return self.model.covariance(self.theta, a, b, columns)
@@ -182,6 +197,10 @@ class Mixture:
     def __init__(self, parts: Sequence[BlockPosterior]) -> None:
         self.parts = list(parts)
         self.block_of = self.parts[0].model.block_of
+
+    def at(self, fidelity: float, which: np.ndarray) -> Mixture:
+        """These posteriors for improvement at another fidelity."""
+        return Mixture([part.at(fidelity, which) for part in self.parts])
 
     def numbers(self, rows: Array) -> Array:
         """What the parts see of rows (m, d)."""

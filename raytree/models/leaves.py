@@ -36,7 +36,7 @@ class Stack:
     """Some leaves of about one size, padded to a rectangle so that numpy works on all of them at once."""
 
     def __init__(self, model: TreeModel, paths: list[Path]) -> None:
-        self.paths, self.shared = paths, model.space.shared
+        self.paths, self.kind = paths, model.layout.kind
         self.m = max(len(model.members[path]) for path in paths)
         dims = [model.layout.dims[path] for path in paths]
         width = max([len(d) for d in dims] + [1])
@@ -110,4 +110,4 @@ class Stack:
                 if i >= 0:
                     step = by_length[p, k] * h.inverse_squared_length[i]
                     gradient[at["length_i", i]] += step
-                    gradient[at["length_shared" if i in self.shared else "length", None]] += step
+                    gradient[at[self.kind[i], None]] += step

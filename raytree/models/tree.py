@@ -50,11 +50,12 @@ class Prior(NamedTuple):
 
 # Variances are in units of the standardised losses; lengths in units of the cube.
 PRIORS = {
-    "noise": Prior(np.log(1e-6), 3.0, np.log(NOISE_FLOOR), 2.0),
-    "amplitude": Prior(2.0, 1.0, -8.0, 10.0),
+    "noise": Prior(np.log(1e-6), 6.0, np.log(NOISE_FLOOR), 2.0),
+    "amplitude": Prior(0.0, 1.5, -8.0, 10.0),
     "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
-    "length": Prior(np.log(1.5), 0.5, np.log(0.01), np.log(100.0)),
-    "length_shared": Prior(np.log(30.0), 1.2, np.log(0.02), np.log(300.0)),
+    "length": Prior(0.0, 0.7, np.log(0.01), np.log(100.0)),
+    "length_shared": Prior(np.log(4.0), 2.0, np.log(0.02), np.log(300.0)),
+    "length_category": Prior(np.log(0.7), 0.5, np.log(0.02), np.log(300.0)),
     "length_i": Prior(0.0, 0.7, -4.0, 4.0),
     "edge": Prior(-2.0, 1.5, -10.0, 6.0),
     "shared": Prior(-1.0, 1.5, -12.0, 8.0),
@@ -67,6 +68,17 @@ ROOT_VARIANCE = 1.0
 # A deviation of one leaf or one length-scale from what all have in common: nearly none while few rows speak of it, since a
 # MAP estimate takes their noise at face value; half of its prior's sd after 40.
 TIGHT, HALF_LOOSE, UNTIED = 0.05, 40.0, 1.5
+
+
+def length_kind(space: Space, i: int) -> str:
+    """Which length-scale a parameter has in common with others.
+
+    Two categories are a whole unit apart, and nothing lies between them: what suits numbers, which may be long, would make them
+    all alike, and one that was tried in a bad place would be given up.
+    """
+    if isinstance(space.parameters[i].domain, Categorical):
+        return "length_category"
+    return "length_shared" if i in space.shared else "length"
 
 
 @dataclass(frozen=True)
@@ -94,12 +106,8 @@ class _Layout:
         names: list[tuple[str, object]] = [("noise", None), ("amplitude", None)]
         self.dims = {path: self.kernel_dims(space, path, settings) for path in paths}
         used = sorted({i for dims in self.dims.values() for i in dims})
-        own = [i for i in used if i not in space.shared]
-        both = [i for i in used if i in space.shared]
-        if own:
-            names.append(("length", None))
-        if both:
-            names.append(("length_shared", None))
+        self.kind = {i: length_kind(space, i) for i in used}
+        names += [(kind, None) for kind in sorted(set(self.kind.values()))]
         names += [("length_i", i) for i in used]
         if len(paths) > 1:
             names += [("amplitude_p", path) for path in paths]
@@ -209,9 +217,7 @@ class TreeModel:
             k = at.get((kind, which))
             return float(theta[k]) if k is not None else PRIORS[kind].mean
 
-        lengths = np.array(
-            [value("length_shared" if i in self.space.shared else "length") + value("length_i", i) for i in range(self.space.d)]
-        )
+        lengths = np.array([value(length_kind(self.space, i)) + value("length_i", i) for i in range(self.space.d)])
         common = value("amplitude")
         group, parameter, order = self.features.group, self.features.parameter, self.features.order
         log_variance = np.zeros(self.features.D)
@@ -295,6 +301,6 @@ class TreeModel:
         theta, _ = map_fit(self.negative_log_posterior, self.start(previous), self.layout.bounds, max_evaluations)
         return theta
 
-    def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
-        """The posterior at theta; `target` is the fidelity of rows that have none."""
-        return TreePosterior(self, self.unpack(theta), target)
+    def posterior(self, theta: Array, target: float = 1.0, rough: bool = False) -> TreePosterior:
+        """The posterior at theta, see there for `target` and `rough`."""
+        return TreePosterior(self, self.unpack(theta), target, rough)

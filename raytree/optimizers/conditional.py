@@ -105,7 +105,7 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
                 return self._drawn(fitted, self._places(fitted, known, rng), rng)
             posterior = self._with_pending(fitted, rng)
             candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
-            found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
+            found = self._guarded(fitted, candidates, known, rng) if self._method["explore"] else candidates
             return self._suggested(fitted, posterior, found)
 
     def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:

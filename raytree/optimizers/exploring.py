@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.explore import farthest, least_tried
+from raytree.acquisition.explore import exchanged, farthest, least_tried
 from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import Candidate, Score, Slope
 from raytree.gp.linalg import Array
@@ -18,11 +18,13 @@ from raytree.space import Path, Point
 
 ACQUAINT_EVERY = 4
 """Every so many suggestions one goes to a path with no more trials than parameters of its own, if paths are few."""
+ACQUAINTED = 2
+"""On the best path, a category that has fewer trials than this is tried next to the best one, as often."""
 ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
-MOST_TOGETHER, NEWS = 16, 4
+MOST_TOGETHER, NEWS = 16, 8
 """As many suggestions as trials are running are found with the next one, up to so many, and together no more than one for so many
 results: what those in between would say changes little then (benchmarks/pending.py), and the work is done once."""
 
@@ -97,15 +99,26 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
 
     # Exploring
 
-    def _guarded(self, candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator) -> list[Candidate | Array]:
+    def _guarded(
+        self, fitted: Fitted[P], candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator
+    ) -> list[Candidate | Array]:
         """The candidates, best first; before them a row where little was tried, when that is due."""
         rows: list[Candidate | Array] = list(candidates)
         settled = candidates[0].value < math.log(NEGLIGIBLE) and self._due(EXPLORE_EVERY)
         if settled or self._is_running(candidates[0]):
             return [*self._explore(known, rng), *rows]
         if self._due(ACQUAINT_EVERY) and self.given_space.n_paths <= MOST_PATHS:
-            return [*self._explore([path for path in known if self._is_strange(path)], rng), *rows]
+            strange = self._explore([path for path in known if self._is_strange(path)], rng)
+            return [*(strange or self._exchanged(fitted)), *rows]
         return rows
+
+    def _exchanged(self, fitted: Fitted[P]) -> list[Array]:
+        """The best row with a category that its path has hardly tried, if there is one."""
+        path = fitted.visited[0]
+        tried = [self._plain_rows(trial)[0] for trial in self.observations if trial.path == path]
+        space, best = self.given_space, fitted.around[path][0]
+        row = exchanged(space, path, best, np.array(tried), ACQUAINTED, lambda row: self.observations.used(space.decode(row)))
+        return [] if row is None else [row]
 
     def _due(self, every: int) -> bool:
         """Whether one of the suggestions that are found now is one in so many."""

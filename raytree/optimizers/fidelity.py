@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.maximize import Candidate
+from raytree.acquisition.maximize import Candidate, Score, Slope
 from raytree.errors import SettingError, one_of
 from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
@@ -81,6 +81,11 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         return self._added is not None
 
     @property
+    def _doubt(self) -> float:
+        """How a curve goes on that a scheduler has stopped is the model's opinion, and nothing has been trained to the end."""
+        return super()._doubt if self.observations.max_t is None else math.inf
+
+    @property
     def context(self) -> str | None:
         """The context kernel, if there are fidelities."""
         on = self._chooses or self.observations.max_t is not None
@@ -137,6 +142,46 @@ class FidelityOptimizer(ExploringOptimizer[P]):
             return 1.0
         said = [float(row[-1]) for trial, row in zip(data.trials, data.rows, strict=True) if trial.status not in _FAILED]
         return max(said, default=1.0)
+
+    def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
+        """Where no trial of a path has got to the target, what rows are worth there or where the path's trials have got to,
+        whichever is less: there, improvement on the median of those that went on.
+
+        What a scheduler stops is never seen at the end. A model that is wrong about how the curves of a path go on would
+        suggest it again and again, and is not put right by trials that all end early; where they end, it is right.
+        """
+        score, slope = super()._gains(posterior, chance)
+        nearer = self._nearer(posterior, chance)
+        if not nearer:
+            return score, slope
+
+        def least(path: Path, rows: Array) -> Array:
+            values = score(path, rows)
+            return np.minimum(values, nearer[path][0](path, rows)) if path in nearer else values
+
+        def least_slope(path: Path, row: Array) -> tuple[float, Array]:
+            found = slope(path, row)
+            return min(found, nearer[path][1](path, row), key=lambda pair: pair[0]) if path in nearer else found
+
+        return least, least_slope
+
+    def _nearer(self, posterior: Any, chance: dict[Path, float]) -> dict[Path, tuple[Score, Slope]]:
+        """By path, what rows are worth at the fidelity that its trials have got to, if that is short of the target."""
+        if self.observations.max_t is None:
+            return {}
+        model, target = posterior.parts[0].model, posterior.parts[0].target
+        rows, fidelities = model.rows[:, : self._plain.d], model.rows[:, -1].tolist()
+        got: dict[bytes, float] = {}  # by configuration
+        reached: dict[Path, float] = {}
+        for row, path, fidelity in zip(rows, self._plain.paths_of(rows), fidelities, strict=True):
+            got[row.tobytes()] = max(got.get(row.tobytes(), 0.0), fidelity)
+            reached[path] = max(reached.get(path, 0.0), fidelity)
+        furthest = np.array([got[row.tobytes()] for row in rows])
+        gains = {}
+        for level in {level for level in reached.values() if level < target - 1e-9}:
+            if (furthest > level + 1e-9).any():  # none, if the only trials that got so far have failed
+                gains[level] = super()._gains(posterior.at(level, furthest > level + 1e-9), chance)
+        return {path: gains[level] for path, level in reached.items() if level in gains}
 
     def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
         """Complete trials: what was never seen at its end is a guess."""

@@ -31,10 +31,10 @@ class Posterior(Protocol):
 
 MOST_PATHS = 24
 """With more paths than this, full EI is for the most promising ones."""
+DOUBT = 2.0
+"""In standard deviations: what is better by more than that is better."""
 NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
 """Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
-DOUBT = 2.0
-"""A configuration that is not known well is recommended if it is better by so many deviations than any that is."""
 MOST_KNOWN, MOST_RUNNING = 256, 128
 """Of one block of the model (a path, or everything): beyond, the best half and an even selection of the rest are enough, and the
 running trials that were suggested last."""
@@ -281,10 +281,15 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             mean, sd = self._at(fitted, trials[k])
             if trusted and k not in trusted:
                 second = self._leader(fitted, trusted)
-                if mean + DOUBT * sd >= self._at(fitted, trials[second])[0]:
+                if mean + self._doubt * sd >= self._at(fitted, trials[second])[0]:
                     k = second
             mean, sd = self._in_units(fitted, fitted.posterior.predict(trials[k].path, self._plain_rows(trials[k])))
         return Recommendation(self._recommended(trials[k]), mean, sd, trials[k].id)
+
+    @property
+    def _doubt(self) -> float:
+        """What cannot be trusted is recommended if it is better by so many deviations than all that can."""
+        return DOUBT
 
     def _leader(self, fitted: Fitted[P], which: Sequence[int]) -> int:
         """Which of some trials that the model was fitted to has the lowest posterior mean."""

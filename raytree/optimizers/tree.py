@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 PAPER: dict[str, Any] = {
     "shared": "linear", "weights": "nodes", "leaf": "own", "offsets": True, "search": "two-step", "compress": False,
-    "explore": False,
+    "explore": False, "rough": False,
 }  # fmt: skip
 PAPER_NONLINEAR: dict[str, Any] = {**PAPER, "shared": "fourier"}
 INDEPENDENT: dict[str, Any] = {
     "shared": "none", "weights": "none", "leaf": "alive", "offsets": True, "tied": False, "search": "all", "compress": False,
-    "explore": False,
+    "explore": False, "rough": False,
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
@@ -59,7 +59,10 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         search: "all" (full EI on every path, or on the 24 most promising of many), a number of paths, or "two-step" (path-EI
             chooses the path and its shared parameters, EI the rest; the paper).
         compress: whether losses above the median are compressed.
-        explore: whether some suggestions go to the path that was tried least, see `acquisition.explore`.
+        explore: whether some suggestions go to the path or the category that was tried least, see `acquisition.explore`.
+        rough: whether what looks like noise is taken for roughness of a deterministic objective: improvement is then sought on
+            the best value seen, which rewards places that are good on average (benchmarks/README.md). Needs `leaf="alive"`, and
+            is off with `fidelity_key`.
         settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
@@ -75,6 +78,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         search: str | int = "all",
         compress: bool = True,
         explore: bool = True,
+        rough: bool = True,
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
@@ -84,7 +88,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             raise SettingError("search", f"must be 'all', 'two-step' or a number of paths, got {search!r}.")
         self._method: dict[str, Any] = {
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
-            "compress": compress, "explore": explore,
+            "compress": compress, "explore": explore, "rough": bool(rough),
         }  # fmt: skip
         self._variant = Settings(leaf, tied, offsets, self._fidelity["context"])
         self._features = self._features_of(self.context is not None)
@@ -92,6 +96,12 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
+
+    @property
+    def _rough(self) -> bool:
+        """Whether there is roughness: not where a leaf's kernel does not see all that varies, nor where most evaluations are
+        cheap ones, which do not say how rough the end is."""
+        return bool(self._method["rough"]) and self._method["leaf"] == "alive" and not self._chooses
 
     def _features_of(self, fidelity: bool) -> Features:
         return Features(self._plain, self._method["shared"], self._method["weights"], self.seed, fidelity)
@@ -114,7 +124,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             first = posterior.parts[0]
             paths = promising(self._plain, known, lambda p, rows: optimistic(first, p, rows, fitted.best), k, rng)
             candidates = self._maximize(fitted, posterior, paths, rng)
-            found = self._guarded(candidates, known, rng) if self._method["explore"] else candidates
+            found = self._guarded(fitted, candidates, known, rng) if self._method["explore"] else candidates
             return self._suggested(fitted, posterior, found)
 
     def _maximize(
@@ -179,7 +189,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             self._features = self._features_of(self.context is not None)
         model = TreeModel(self._plain, self._features, rows, y, paths, self._variant)
         theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
-        posterior = model.posterior(theta, target)
+        posterior = model.posterior(theta, target, self._rough)
         good = y if self.context is None else posterior.target_means()
         return fitted_to(posterior, scale, rows[:, : self._plain.d], good, paths), model.named(theta)
 
