@@ -12,8 +12,9 @@ import pytest
 from raytree import CondKernelOptimizer, Optimizer, TreeOptimizer, state
 from raytree.acquisition.explore import exchanged
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine, transplanted
+from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, numeric_slope, refine, transplanted
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
+from raytree.acquisition.typical import MEAN, VARIANCE, Typical
 from raytree.errors import SettingError
 from raytree.models.arc import ArcGP
 from raytree.objectives import mixed_leaves, narrow_leaf, tree_function, twelve
@@ -142,6 +143,57 @@ def test_a_path_that_fails_is_avoided_but_never_given_up():
         seen[broken] += 1
         optimizer.tell(suggestion.id, math.nan if broken else 1.0 + (suggestion.config["m"]["y"] - 0.5) ** 2)
     assert seen[True] < seen[False]
+
+
+# Corners
+
+
+BOX = {f"x{k}": Float(0, 1) for k in range(8)} | {"k": Categorical(["a", "b"])}
+
+
+def test_what_is_typical_is_what_random_rows_are():
+    rng = np.random.default_rng(0)
+    space = Space({"x": Float(0, 1)})
+    out = 0.0 - Typical(space, 1).discount((), np.zeros((1, 1)))  # one coordinate at its end is free
+    assert out[0] == 0.0
+    u = (np.arange(200_000) + 0.5) / 200_000
+    slow = -np.log(0.1 + 0.9 * 4 * u * (1 - u))
+    assert slow.mean() == pytest.approx(MEAN, abs=1e-4)
+    assert slow.var() == pytest.approx(VARIANCE, abs=1e-4)
+    box = Space(BOX)
+    rows = box.on_path((), rng.random((4000, box.d)))
+    assert np.mean(Typical(box, 5).discount((), rows) < 0.0) < 0.06
+    corners = box.on_path((), (rng.random((200, box.d)) < 0.5).astype(float))
+    assert np.all(Typical(box, 5).discount((), corners) < -50.0)
+    np.testing.assert_allclose(Typical(box, 10).discount((), corners), 0.5 * Typical(box, 5).discount((), corners))
+    assert np.all(Typical(box, math.inf).discount((), corners) == 0.0)
+
+
+def test_the_slope_of_the_discount_by_differences():
+    rng = np.random.default_rng(1)
+    for space in (Space(BOX), Space(MODELS)):
+        typical = Typical(space, 7)
+        for path in space.paths():
+            box = box_of(space, path)
+            for scale in (0.02, 0.3, 1.0):  # far out, less so, anywhere
+                row = space.on_path(path, scale * rng.random((1, space.d)))[0]
+                value, gradient = typical.slope(path, row)
+                slow = numeric_slope(typical.discount, box)(path, row)
+                assert value == pytest.approx(slow[0])
+                np.testing.assert_allclose(gradient[box.continuous], slow[1][box.continuous], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer])
+def test_early_suggestions_keep_out_of_corners_that_are_reached_later_on(make):
+    def ends(explore: bool, trials: int) -> list[int]:
+        optimizer = make(BOX, seed=0, num_initial=6, explore=explore)
+        minimise(optimizer, lambda config: sum(config[f"x{k}"] for k in range(8)), trials)  # the best is a corner
+        rows = np.array([trial.row[:8] for trial in optimizer.observations][6:])
+        return np.sum((rows < 0.02) | (rows > 0.98), axis=1).tolist()
+
+    guarded = ends(True, 30)
+    assert max(guarded[:3]) <= 5 < max(ends(False, 9))
+    assert max(guarded) == 8
 
 
 # Many paths

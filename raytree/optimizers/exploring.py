@@ -11,6 +11,7 @@ import numpy as np
 from raytree.acquisition.explore import exchanged, farthest, least_tried
 from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import Candidate, Score, Slope
+from raytree.acquisition.typical import Typical
 from raytree.gp.linalg import Array
 from raytree.observations import Status
 from raytree.optimizers.surrogate import EXPLORE_EVERY, MOST_PATHS, NEGLIGIBLE, Fitted, P, SurrogateOptimizer
@@ -30,7 +31,10 @@ results: what those in between would say changes little then (benchmarks/pending
 
 
 class ExploringOptimizer(SurrogateOptimizer[P]):
-    """Finds as many suggestions at a time as trials are running, and looks where little was tried (`acquisition.explore`)."""
+    """Finds as many suggestions at a time as trials are running, and guards exploring, if `_method["explore"]` says so: looks where
+    little was tried (`acquisition.explore`), and for a while not into corners (`acquisition.typical`)."""
+
+    _method: dict[str, Any]
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -56,14 +60,19 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         return min(MOST_TOGETHER, running, max(0, (len(self.observations) - running) // NEWS - 1))
 
     def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
-        """What rows are worth: log-EI, weighed by each path's chance of a valid value; and its gradient at one."""
+        """What rows are worth: log-EI, weighed by each path's chance of a valid value; and its gradient at one.
+
+        Rows that are far out in a corner are discounted, if exploring is guarded.
+        """
+        typical = Typical(self.given_space, len(self.observations) if self._method["explore"] else math.inf)
 
         def score(path: Path, rows: Array) -> Array:
-            return log_improvement(posterior, path, rows) + chance.get(path, 0.0)
+            return log_improvement(posterior, path, rows) + chance.get(path, 0.0) + typical.discount(path, rows)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
             value, gradient = log_improvement_slope(posterior, path, row)
-            return value + chance.get(path, 0.0), gradient
+            discount, by_row = typical.slope(path, row)
+            return value + chance.get(path, 0.0) + discount, gradient + by_row
 
         return score, slope
 
