@@ -79,8 +79,8 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
     def _follow(self, posterior: Any, found: Sequence[Candidate | Array]) -> None:
         """Queues the suggestions to come after the first one found, each as if those before it were running.
 
-        They are the best of the candidates as they are. Refined ones lie in corners, where such a posterior knows least, and
-        did worse by a decade and more (benchmarks/README.md).
+        They are the best of the candidates as they are: refining each takes as long as the first and gains nothing
+        (benchmarks/README.md).
         """
         left: dict[Path, list[Candidate]] = {}
         for candidate in found:
