@@ -17,20 +17,30 @@ from raytree.gp.linalg import Array
 from raytree.space import Path
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
+_ROOT_HALF_PI, _ROOT_HALF = math.sqrt(math.pi / 2.0), math.sqrt(0.5)
 _FAR = -1e3
+
+
+def _near(xi: Any) -> Any:
+    """log h for xi of -1 and more, as it is written."""
+    return np.log(np.exp(-0.5 * xi**2 - _LOG_ROOT_2PI) + xi * ndtr(xi))
+
+
+def _tail(xi: Any) -> Any:
+    """log h below: Phi(xi) = phi(xi) sqrt(pi/2) erfcx(-xi / sqrt(2)), so h = phi (1 - |xi| sqrt(pi/2) erfcx(|xi| / sqrt 2))."""
+    return -0.5 * xi**2 - _LOG_ROOT_2PI + np.log1p(xi * _ROOT_HALF_PI * erfcx(-xi * _ROOT_HALF))
+
+
+def _far(xi: Any) -> Any:
+    """log h where that difference has no digits left: a series."""
+    return -0.5 * xi**2 - _LOG_ROOT_2PI - 2.0 * np.log(-xi) + np.log1p(-3.0 / xi**2)
 
 
 def log_h(xi: Array) -> Array:
     """log(phi(xi) + xi Phi(xi))."""
     xi = np.asarray(xi, dtype=float)
-    near = np.maximum(xi, -1.0)
-    direct = np.log(np.exp(-0.5 * near**2 - _LOG_ROOT_2PI) + near * ndtr(near))
-    low = np.clip(xi, _FAR, -1.0)
-    # Phi(xi) = phi(xi) sqrt(pi/2) erfcx(-xi / sqrt(2)), so h = phi (1 - |xi| sqrt(pi/2) erfcx(|xi| / sqrt 2)).
-    tail = -0.5 * low**2 - _LOG_ROOT_2PI + np.log1p(low * np.sqrt(np.pi / 2) * erfcx(-low / np.sqrt(2.0)))
-    far = np.minimum(xi, _FAR)
-    series = -0.5 * far**2 - _LOG_ROOT_2PI - 2.0 * np.log(-far) + np.log1p(-3.0 / far**2)
-    return np.where(xi > -1.0, direct, np.where(xi > _FAR, tail, series))
+    near, tail, far = _near(np.maximum(xi, -1.0)), _tail(np.clip(xi, _FAR, -1.0)), _far(np.minimum(xi, _FAR))
+    return np.where(xi > -1.0, near, np.where(xi > _FAR, tail, far))
 
 
 def log_ei(mean: Array, sd: Array, best: float) -> Array:
@@ -41,7 +51,7 @@ def log_ei(mean: Array, sd: Array, best: float) -> Array:
 def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float) -> tuple[float, Array]:
     """`log_ei` at one point and its gradient, given the gradients of mean and sd."""
     xi = (best - mean) / sd
-    value = float(log_h(np.array(xi)))
+    value = float((_near if xi > -1.0 else _tail if xi > _FAR else _far)(xi))
     ratio = math.exp(float(log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
     return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd
 

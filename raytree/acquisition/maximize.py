@@ -82,19 +82,18 @@ def starting_rows(
 ) -> Array:
     """(m, d) rows on a path from units of the cube, and each of `around` (k, d) with rows near it at several distances."""
     parts = [space.on_path(path, units), around]
+    spread = np.repeat(RADII, n_local)[:, None]
     for row in around:
-        others = {i: _elsewhere(space, path, i, float(row[i])) for i in box.discrete}
-        for radius in RADII:
-            rows = np.repeat(row[None], n_local, axis=0)
-            steps = rng.normal(0.0, radius, (n_local, len(box.continuous)))
-            steps *= rng.random(steps.shape) < max(0.5, 1.0 / max(1, len(box.continuous)))
-            moved = rows[:, box.continuous] + steps
-            rows[:, box.continuous] = np.clip(moved, box.bounds[:, 0], box.bounds[:, 1])
-            for i in box.discrete:
-                for k in np.flatnonzero(rng.random(n_local) < max(0.25, 1.0 / len(box.discrete))).tolist():
-                    if others[i]:
-                        rows[k, i] = others[i][int(rng.integers(len(others[i])))]
-            parts.append(rows)
+        rows = np.repeat(row[None], len(spread), axis=0)
+        steps = spread * rng.normal(size=(len(spread), len(box.continuous)))
+        steps *= rng.random(steps.shape) < max(0.5, 1.0 / max(1, len(box.continuous)))
+        rows[:, box.continuous] = np.clip(rows[:, box.continuous] + steps, box.bounds[:, 0], box.bounds[:, 1])
+        for i in box.discrete:
+            others = _elsewhere(space, path, i, float(row[i]))
+            moved = np.flatnonzero(rng.random(len(rows)) < max(0.25, 1.0 / len(box.discrete)))
+            if others:
+                rows[moved, i] = np.array(others)[rng.integers(len(others), size=len(moved))]
+        parts.append(rows)
     return _distinct(np.concatenate(parts))
 
 

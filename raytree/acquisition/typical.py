@@ -54,11 +54,12 @@ class Typical:
     def slope(self, path: Path, row: Array) -> tuple[float, Array]:
         """The discount of one row (d,), and its derivatives (d,)."""
         places, usual = self._on(path)
-        by_row, inside = np.zeros(len(row)), _inside(row[places])
-        excess = float(-np.log(inside).sum()) - usual
+        by_row, u = np.zeros(len(row)), row[places]
+        inside = _inside(u)
+        excess = -float(np.add.reduce(np.log(inside))) - usual
         if excess <= 0.0:
             return 0.0, by_row
-        by_row[places] = self._rate * (1.0 - LEAST) * 4.0 * (1.0 - 2.0 * row[places]) / inside
+        by_row[places] = self._rate * (1.0 - LEAST) * 4.0 * (1.0 - 2.0 * u) / inside
         return -self._rate * excess, by_row
 
 

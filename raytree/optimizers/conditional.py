@@ -54,8 +54,8 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
             mondrian kernel), "local" (random points, then local search over neighbours), "random", or "auto": by gradient for
             smooth kernels, locally for the others.
         compress: whether losses above the median are compressed.
-        explore: whether exploring is guarded: some suggestions go to the path or the category that was tried least, and early ones
-            not far out into corners (searching by gradient), see `acquisition.explore` and `acquisition.typical`.
+        explore: whether exploring is guarded: some suggestions go to the path or the category tried least, early ones (if
+            the search is by gradient) not far out into corners, see `acquisition.explore` and `acquisition.typical`.
         settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 

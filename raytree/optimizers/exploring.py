@@ -31,8 +31,8 @@ results: what those in between would say changes little then (benchmarks/pending
 
 
 class ExploringOptimizer(SurrogateOptimizer[P]):
-    """Finds as many suggestions at a time as trials are running, and guards exploring, if `_method["explore"]` says so: looks where
-    little was tried (`acquisition.explore`), and for a while not into corners (`acquisition.typical`)."""
+    """Finds as many suggestions at a time as trials are running, and guards exploring, if `_method["explore"]` says so: looks
+    where little was tried (`acquisition.explore`), and for a while not into corners (`acquisition.typical`)."""
 
     _method: dict[str, Any]
 

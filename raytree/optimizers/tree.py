@@ -59,8 +59,8 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         search: "all" (full EI on every path, or on the 24 most promising of many), a number of paths, or "two-step" (path-EI
             chooses the path and its shared parameters, EI the rest; the paper).
         compress: whether losses above the median are compressed.
-        explore: whether exploring is guarded: some suggestions go to the path or the category that was tried least, and early ones
-            not far out into corners, see `acquisition.explore` and `acquisition.typical`.
+        explore: whether exploring is guarded: some suggestions go to the path or the category tried least, early ones not
+            far out into corners, see `acquisition.explore` and `acquisition.typical`.
         rough: whether what looks like noise is taken for roughness of a deterministic objective: improvement is then sought on
             the best value seen, which rewards places that are good on average (benchmarks/README.md). Needs `leaf="alive"`, and
             is off with `fidelity_key`.
