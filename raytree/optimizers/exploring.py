@@ -25,7 +25,7 @@ ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
 """Of the unit interval: a running trial this close makes a second one pointless."""
-MOST_TOGETHER, NEWS = 16, 8
+MOST_TOGETHER, NEWS = 16, 6
 """As many suggestions as trials are running are found with the next one, up to so many, and together no more than one for so many
 results: what those in between would say changes little then (benchmarks/pending.py), and the work is done once."""
 
