@@ -50,7 +50,7 @@ def log_ei(mean: Array, sd: Array, best: float) -> Array:
 
 def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float) -> tuple[float, Array]:
     """`log_ei` at one point and its gradient, given the gradients of mean and sd."""
-    xi = (best - mean) / sd
+    xi = np.float64((best - mean) / sd)
     value = float((_near if xi > -1.0 else _tail if xi > _FAR else _far)(xi))
     ratio = math.exp(float(log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
     return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd
