@@ -165,12 +165,12 @@ def lp(space: Space, **settings: Any) -> Optimizer:
 
 def ei(space: Space, **settings: Any) -> Optimizer:
     """Expected improvement with a plain Gaussian process."""
-    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, compress=False, rough=False, **settings)
+    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, transform="linear", improvement="plain", **settings)
 
 
 def mes(space: Space, **settings: Any) -> Optimizer:
     """Max-value entropy on one realization: with a single seed nothing tells target and realization apart."""
-    return BOSHOptimizer(space, num_initial=space.d + 3, realizations=[0], check=False, compress=False, **settings)
+    return BOSHOptimizer(space, num_initial=space.d + 3, realizations=[0], check=False, transform="linear", **settings)
 
 
 METHODS: dict[str, Callable[[Objective, int, int], Any]] = {

@@ -14,7 +14,7 @@ from raytree.acquisition.improvement import log_ei
 from raytree.gp import linalg
 from raytree.gp.kernels import matern52
 from raytree.gp.linalg import Array, one_thread
-from raytree.scaling import scale_of
+from raytree.gp.transform import linear
 
 
 def _climbed(score: Any, starts: Array, step: float = 1e-5) -> Array:
@@ -36,10 +36,10 @@ class LocalPenalization(TreeOptimizer):
     the estimated Lipschitz constant cannot do better there. Spaces of real parameters without decisions only."""
 
     def __init__(self, space: Any, **settings: Any) -> None:
-        super().__init__(space, explore=False, compress=False, rough=False, **settings)
+        super().__init__(space, explore=False, transform="linear", improvement="plain", **settings)
 
     def settings(self) -> dict[str, Any]:
-        return {key: value for key, value in super().settings().items() if key not in ("explore", "compress", "rough")}
+        return {key: value for key, value in super().settings().items() if key not in ("explore", "transform", "improvement")}
 
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
@@ -103,7 +103,7 @@ class FastCV:
 
     def _fit(self) -> None:
         X, tasks = np.array(self._rows), np.array(self._tasks)
-        self._scale = scale_of(np.array(self._values), compress=False, robust=False)
+        self._scale = linear(np.array(self._values))
         y = self._scale.forward(np.array(self._values))
         d, k = self.space.d, self.k
         start = np.concatenate([[np.log(1e-2)], np.full(d, np.log(0.3)), (0.7 * np.eye(k) + 0.5)[np.tril_indices(k)]])

@@ -7,6 +7,7 @@ is started again with the same output. Runs are spread over processes with one B
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import os
 import sys
@@ -61,6 +62,19 @@ def chosen(names: Iterable[str], wanted: str, exact: bool) -> list[str]:
     """The names that the user wants; all if nothing is said. A whole name means that one alone."""
     parts, known = [part.strip() for part in wanted.split(",") if part.strip()], list(names)
     return [n for n in known if not parts or any(n == part if exact or part in known else part in n for part in parts)]
+
+
+def settings_of(method: str) -> tuple[str, dict[str, Any]]:
+    """The name and the settings of a method written as "tree search=2-step leaf=own"."""
+    name, *pairs = method.split()
+    settings = {}
+    for pair in pairs:
+        key, _, text = pair.partition("=")
+        try:
+            settings[key] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            settings[key] = text
+    return name, settings
 
 
 def run(jobs: Sequence[Job], work: Callable[[Job], list[Step]], out: Path, workers: int) -> None:

@@ -13,13 +13,18 @@ from scipy.stats import qmc
 from raytree.space import Path, Space
 from raytree.space.parameters import Array
 
+LENGTH = 8
+"""Points of a design: a model knows better from then on (benchmarks/README.md)."""
+FEW = 16
+"""Up to so many paths, each gets a point."""
 MAX_INITIAL = 32
+"""Points of a design at most, whatever a method wants."""
 _MAX_SOBOL = 21201  # scipy's tables end here
 
 
 def default_length(space: Space, budget: int | None) -> int:
-    """One point per path and at least dimension + 1, at most a third of a known budget and at most 32."""
-    wanted = min(max(space.n_paths, space.dimension + 1), MAX_INITIAL)
+    """Eight points, or one per path where those are few; at most a third of a known budget."""
+    wanted = space.n_paths if LENGTH < space.n_paths <= FEW else LENGTH
     return wanted if budget is None else max(1, min(wanted, budget // 3))
 
 

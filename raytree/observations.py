@@ -85,7 +85,7 @@ class Observations:
         max_t: t of a complete trial, "auto" (the largest that was seen), or None: every trial that ended is complete.
     """
 
-    def __init__(self, space: Space, mode: str = "min", on_error: str = "ignore", max_t: float | str | None = None) -> None:
+    def __init__(self, space: Space, mode: str = "min", on_error: str = "penalize", max_t: float | str | None = None) -> None:
         if mode not in ("min", "max"):
             raise SettingError("mode", f"must be 'min' or 'max', got {mode!r}.")
         if on_error not in ("ignore", "penalize"):
@@ -237,12 +237,6 @@ class Observations:
         known.sort(key=lambda entry: entry[0].number)  # stable: a trial's reports stay in their order
         rows = np.array([np.append(trial.row, fidelity(t, full)) for trial, t, _ in known])
         return Losses(rows, np.array([loss for _, _, loss in known]), [e[0].path for e in known], [e[0] for e in known])
-
-    def unknown(self) -> list[Trial]:
-        """Trials whose place is taken but whose value is not known: running, and errored ones that are not penalised."""
-        if self.on_error == "penalize":
-            return self.with_status(Status.RUNNING)
-        return self.with_status(Status.RUNNING, Status.ERRORED)
 
 
 def _value(trial: Trial) -> float:

@@ -67,7 +67,8 @@ class Optimizer:
         num_initial: suggestions from the initial design, points given by the user included; by default one per path and at
             least dimension + 1, at most a third of the budget and at most 32.
         budget: how many trials there will be, if known.
-        on_error: what a failed trial means: "ignore" or "penalize".
+        on_error: what a trial that ends in error means: "penalize" (it was bad) or "ignore" (its value is unknown). Either
+            way it lowers the chance of success around it.
         max_t: the t at which a trial is complete, if some are stopped before (by a scheduler): a number, or "auto" for the
             largest that was seen. Methods with a model of fidelity learn from stopped trials at their own t, the others use
             complete ones only. None: whatever value a trial ends with counts in full.
@@ -89,7 +90,7 @@ class Optimizer:
         mode: str = "min",
         num_initial: int | None = None,
         budget: int | None = None,
-        on_error: str = "ignore",
+        on_error: str = "penalize",
         max_t: float | str | None = None,
     ) -> None:
         self.space = space if isinstance(space, Space) else Space(space)

@@ -80,7 +80,7 @@ class RaytreeSearcher(Searcher):
         seed: int | None = None,
         num_initial: int | None = None,
         time_attr: str = TRAINING_ITERATION,
-        on_error: str = "ignore",
+        on_error: str = "penalize",
         **method: Any,
     ) -> None:
         for name, value, allowed in (("metric", metric, (str,)), ("mode", mode, (str,)), ("time_attr", time_attr, (str,))):

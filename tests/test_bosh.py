@@ -399,22 +399,6 @@ def test_checks_leave_out_seeds_that_failed_and_round_nothing_twice():
     assert seen == set(optimizer._pool()[1:])
 
 
-def test_heavy_tails_are_compressed_and_nothing_else_is():
-    rng = np.random.default_rng(0)
-    x = rng.random((60, 2))
-    for tail in (False, True):
-        optimizer = BOSHOptimizer({"x": Float(0, 1), "y": Float(0, 1)}, seed=0)
-        for k, row in enumerate(x):
-            crash = rng.exponential(2.0) if tail and k % 4 == 0 else 0.0
-            optimizer.give({"x": row[0], "y": row[1], "seed": k % 4}, (row[0] - 0.3) ** 2 + 0.05 * rng.normal() + crash)
-        optimizer._fit()
-        assert optimizer._compressed == tail
-        again = BOSHOptimizer.from_state(optimizer.state())
-        assert again._compressed == tail
-        assert again.ask() == optimizer.ask()
-        assert optimizer.recommend().value == pytest.approx(0.0, abs=0.3)  # in the user's units
-
-
 def test_a_finite_pool_of_realizations():
     optimizer = BOSHOptimizer({"k": Integer(1, 4)}, seed=0, seed_key="fold", realizations=[0, 1, 2], num_initial=3)
     seen = []

@@ -15,7 +15,6 @@ ORDER = [
     "space",
     "objectives",
     "gp",
-    "scaling",
     "models",
     "acquisition",
     "observations",

@@ -7,12 +7,12 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.improvement import learnt, log_ei, log_improvement, log_improvement_slope, student
 from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.gp.kernels import matern52, squared_differences
 from raytree.models.features import Features
 from raytree.models.tree import Settings, TreeModel
-from raytree.models.tree_posterior import TreePosterior
+from raytree.models.tree_posterior import FREEDOM, TreePosterior
 from raytree.space import Categorical, Float, Space
 from tests.spaces import LAYERS, MODELS, random_space
 
@@ -126,32 +126,13 @@ def test_gradients_of_predictions_by_differences(variant):
                     assert by_sd[i] == pytest.approx((up.sd[0] - down.sd[0]) / 2e-6, rel=1e-3, abs=1e-3)
 
 
-def test_roughness_is_the_noise_far_away_and_nothing_where_the_function_was_evaluated():
-    rng = np.random.default_rng(7)
-    for space in spaces(10):
-        model, theta = random_model(space, rng, VARIANTS[0], n=12)
-        posterior = model.posterior(theta, rough=True)
-        path = next(iter(model.members))
-        there = model.rows[model.members[path]]
-        np.testing.assert_allclose(posterior.roughness(path, there), 0.0, atol=1e-9)
-        rows = space.on_path(path, rng.random((20, space.d)))
-        assert np.all((posterior.roughness(path, rows) >= -1e-12) & (posterior.roughness(path, rows) <= 0.05 * (1 + 1e-9)))
-        new = posterior.condition(rows[:1], [path])  # running trials count as evaluated
-        assert new.roughness(path, rows[:1])[0] == pytest.approx(0.0, abs=1e-9)
-        assert np.all(model.posterior(theta).roughness(path, rows) == 0.0)  # noise is noise unless it is said to be more
-    flat = TreeModel(Space({"x": Float(0, 1)}), Features(Space({"x": Float(0, 1)})), np.zeros((1, 1)), np.zeros(1), [()])
-    theta = flat.start({("length", None): np.log(0.5), ("noise", None): np.log(0.05)})
-    rough = flat.posterior(theta, rough=True).roughness((), np.array([[0.0], [0.05], [1.0]]))
-    near = float(matern52(np.array((0.05 / (0.1 * 0.5)) ** 2))[0])
-    np.testing.assert_allclose(rough, 0.05 * (1 - np.array([1.0, near, 0.0]) ** 2), atol=1e-6)
-
-
-def test_gradients_of_improvement_on_a_rough_function_by_differences():
+@pytest.mark.parametrize("settings", [Settings(), Settings(improvement="plain")])
+def test_gradients_of_improvement_by_differences(settings):
     rng = np.random.default_rng(8)
     for space in spaces(10):
         model, theta = random_model(space, rng, VARIANTS[0], n=12)
-        theta[[k for k, (kind, _) in enumerate(model.layout.names) if kind.startswith("length")]] += 1.0  # near enough to matter
-        posterior = model.posterior(theta, rough=True)
+        model.settings = settings
+        posterior = model.posterior(theta)
         for path in list(model.members)[:2]:
             row = space.on_path(path, rng.random((1, space.d)))[0]
             box = box_of(space, path)
@@ -161,10 +142,78 @@ def test_gradients_of_improvement_on_a_rough_function_by_differences():
             np.testing.assert_allclose(gradient[box.continuous], slow[box.continuous], rtol=1e-3, atol=1e-4)
 
 
-def test_improvement_on_a_rough_function_is_on_the_best_value():
+def test_improvement_is_what_an_evaluation_does_to_the_mean():
+    """Against Monte-Carlo: draw an evaluation, condition on it, see how far the mean falls below the lowest one."""
     rng = np.random.default_rng(9)
-    model, theta = random_model(Space(MODELS), rng, VARIANTS[0], n=12)
-    assert model.posterior(theta, rough=True).lowest == pytest.approx(min(model.y.min(), model.posterior(theta).lowest))
+    space = Space({"x": Float(0, 1)})
+    rows = rng.random((7, 1))
+    model = TreeModel(space, Features(space), rows, np.sin(5 * rows[:, 0]), [()] * 7)
+    posterior = model.posterior(model.start({("noise", None): np.log(0.2)}))
+    row = np.array([[0.35]])
+    mean, sd = (float(part[0]) for part in posterior.predict((), row))
+    gains = []
+    for value in mean + np.sqrt(sd**2 + 0.2) * rng.normal(size=3000):
+        after = posterior.condition(row, [()], np.array([value])).predict((), row).mean[0]
+        gains.append(max(0.0, posterior.lowest - after))
+    exact = np.exp(log_ei(np.array(mean), np.array(learnt(sd, 0.2)), posterior.lowest))
+    assert exact == pytest.approx(np.mean(gains), rel=0.1)
+    assert learnt(sd, 0.0) == pytest.approx(sd)
+
+
+def test_the_tails_are_those_of_a_student_t():
+    """Weights and factors reproduce a Student t: its variance, and expected improvement by sampling."""
+    rng = np.random.default_rng(10)
+    for freedom in (20, 60):
+        factors, log_weights = student(freedom)
+        assert np.exp(log_weights).sum() == pytest.approx(1.0)
+        assert np.exp(log_weights) @ factors**2 == pytest.approx(freedom / (freedom - 2), rel=0.06)
+        drawn = rng.standard_t(freedom, size=400_000)
+        for best in (-2.5, 0.0, 1.0):
+            each = np.exp(log_ei(np.zeros(len(factors)), factors, best) + log_weights).sum()
+            assert each == pytest.approx(np.maximum(0.0, best - drawn).mean(), rel=0.06)
+    assert student(10**6).factors.tolist() == [1.0]
+
+
+def test_a_leaf_that_was_hardly_tried_may_surprise_more():
+    space = Space(MODELS)
+    rows = np.repeat(space.sample(np.random.default_rng(0), 1), 3, axis=0)
+    model = TreeModel(space, Features(space), rows, np.arange(3.0), space.paths_of(rows))
+    posterior = model.posterior(model.start())
+    counts = {path: len(index) for path, index in model.members.items()}
+    assert all(posterior.freedom(path) == FREEDOM + n for path, n in counts.items())
+    unseen = next(path for path in space.paths() if path not in counts)
+    assert posterior.freedom(unseen) == FREEDOM
+    row = space.on_path(unseen, np.full((1, space.d), 0.5))
+    mean, sd = posterior.predict(unseen, row)
+    far = mean[0] - 6.0 * sd[0]
+    posterior.lowest = far
+    assert log_improvement(posterior, unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
+
+
+def test_noise_is_found_from_a_start_without_any():
+    rng = np.random.default_rng(0)
+    space = Space({f"x{k}": Float(0, 1) for k in range(4)})
+    rows = rng.random((40, 4))
+    y = 3.0 * np.sum((rows - 0.4) ** 2, axis=1) + 0.5 * rng.normal(size=40)
+    model = TreeModel(space, Features(space), (rows), (y - y.mean()) / y.std(), [()] * 40)
+    noise = model.unpack(model.fit({("noise", None): np.log(1e-9)}, 15)).noise
+    assert 0.05 < noise < 1.0
+    exact = 3.0 * np.sum((rows - 0.4) ** 2, axis=1)
+    model = TreeModel(space, Features(space), rows, (exact - exact.mean()) / exact.std(), [()] * 40)
+    assert model.unpack(model.fit(None, 15)).noise < 1e-3
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_ordered_categories_keep_their_order(ordered):
+    sizes = Categorical(["s", "m", "l", "xl"], ordered=ordered)
+    rows = np.array([[sizes.unit(code)] for code in range(4)])
+    space = Space({"size": sizes})
+    model = TreeModel(space, Features(space), rows, np.zeros(4), [()] * 4)
+    kernel, _ = model.posterior(model.start())._kernel((), rows, rows)
+    assert (kernel[0, 1] > kernel[0, 3] + 1e-3) == ordered
+    shared = Space({"size": sizes, "d": Categorical([{"x": Float(0, 1)}, {}])})
+    basis = Features(shared)._bases[0][1]
+    assert basis.onehot == (not ordered)
 
 
 def test_categories_have_a_length_scale_of_their_own():

@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 
 from raytree import CondKernelOptimizer, Optimizer, TreeOptimizer, state
-from raytree.acquisition.explore import exchanged
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, numeric_slope, refine, transplanted
+from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine, transplanted
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
-from raytree.acquisition.typical import MEAN, VARIANCE, Typical
 from raytree.errors import SettingError
 from raytree.models.arc import ArcGP
 from raytree.objectives import mixed_leaves, narrow_leaf, tree_function, twelve
 from raytree.optimizers.arc import ArcOptimizer
 from raytree.optimizers.conditional import FLAT
 from raytree.optimizers.tree import INDEPENDENT, MARGINAL, PAPER, PAPER_NONLINEAR
-from raytree.scaling import scale_of
 from raytree.space import Categorical, Float, Integer, Space
 from tests.spaces import LAYERS, MODELS
 
@@ -145,73 +142,7 @@ def test_a_path_that_fails_is_avoided_but_never_given_up():
     assert seen[True] < seen[False]
 
 
-# Corners
-
-
-BOX = {f"x{k}": Float(0, 1) for k in range(8)} | {"k": Categorical(["a", "b"])}
-
-
-def test_what_is_typical_is_what_random_rows_are():
-    rng = np.random.default_rng(0)
-    space = Space({"x": Float(0, 1)})
-    out = 0.0 - Typical(space, 1).discount((), np.zeros((1, 1)))  # one coordinate at its end is free
-    assert out[0] == 0.0
-    u = (np.arange(200_000) + 0.5) / 200_000
-    slow = -np.log(0.1 + 0.9 * 4 * u * (1 - u))
-    assert slow.mean() == pytest.approx(MEAN, abs=1e-4)
-    assert slow.var() == pytest.approx(VARIANCE, abs=1e-4)
-    box = Space(BOX)
-    rows = box.on_path((), rng.random((4000, box.d)))
-    assert np.mean(Typical(box, 5).discount((), rows) < 0.0) < 0.06
-    corners = box.on_path((), (rng.random((200, box.d)) < 0.5).astype(float))
-    assert np.all(Typical(box, 5).discount((), corners) < -50.0)
-    np.testing.assert_allclose(Typical(box, 10).discount((), corners), 0.5 * Typical(box, 5).discount((), corners))
-    assert np.all(Typical(box, math.inf).discount((), corners) == 0.0)
-
-
-def test_the_slope_of_the_discount_by_differences():
-    rng = np.random.default_rng(1)
-    for space in (Space(BOX), Space(MODELS)):
-        typical = Typical(space, 7)
-        for path in space.paths():
-            box = box_of(space, path)
-            for scale in (0.02, 0.3, 1.0):  # far out, less so, anywhere
-                row = space.on_path(path, scale * rng.random((1, space.d)))[0]
-                value, gradient = typical.slope(path, row)
-                slow = numeric_slope(typical.discount, box)(path, row)
-                assert value == pytest.approx(slow[0])
-                np.testing.assert_allclose(gradient[box.continuous], slow[1][box.continuous], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer])
-def test_early_suggestions_keep_out_of_corners_that_are_reached_later_on(make):
-    def ends(explore: bool, trials: int) -> list[int]:
-        optimizer = make(BOX, seed=0, num_initial=6, explore=explore)
-        minimise(optimizer, lambda config: sum(config[f"x{k}"] for k in range(8)), trials)  # the best is a corner
-        rows = np.array([trial.row[:8] for trial in optimizer.observations][6:])
-        return np.sum((rows < 0.02) | (rows > 0.98), axis=1).tolist()
-
-    guarded = ends(True, 30)
-    assert max(guarded[:3]) <= 5 < max(ends(False, 9))
-    assert max(guarded) == 8
-
-
 # Many paths
-
-
-def test_a_category_that_was_hardly_tried_is_tried_next_to_the_best():
-    space = Space({"kind": Categorical(["a", "b", "c"]), "x": Float(0, 1), "k": Categorical([1, 2])})
-    best = space.encode(space.point({"kind": "a", "x": 0.25, "k": 1}))
-    tried = [{"kind": "a", "x": 0.25, "k": 1}] * 3 + [{"kind": "b", "x": 0.9, "k": 2}] * 2
-    rows = np.array([space.encode(space.point(config)) for config in tried])
-    path = space.path_of(best)
-    row = exchanged(space, path, best, rows, 2)
-    assert space.config(space.decode(row)) == {"kind": "c", "x": 0.25, "k": 1}
-    assert exchanged(space, path, best, np.vstack([rows, row, row]), 2) is None
-    assert exchanged(space, path, best, rows, 2, used=lambda other: bool(np.array_equal(other, row))) is None
-    twins = Space({"kind": Categorical(["a", "a", "b"])})  # equal categories are one
-    row = exchanged(twins, (), np.array([0.5]), np.array([[0.5], [0.5]]), 2)
-    assert twins.config(twins.decode(row)) == {"kind": "b"}
 
 
 def test_a_category_seen_only_in_bad_company_is_not_given_up():
@@ -438,19 +369,7 @@ def test_the_recommendation_is_in_the_users_units():
     assert recommendation.config["x"] == pytest.approx(0.3, abs=0.05)
 
 
-# Scaling and objectives
-
-
-@pytest.mark.parametrize(
-    "losses", [[1.0], [2.0, 2.0], [1e12, 1e12 + 1], [1e-12, 3e-12], [-1e300, 1e300], [0.0, 0.0, 0.0, 1e9], [5e-324, 0.0]]
-)
-@pytest.mark.parametrize("compress", [True, False])
-def test_losses_of_any_scale_are_standardised_and_come_back(losses, compress):
-    scale = scale_of(np.array(losses), compress)
-    z = scale.forward(np.array(losses))
-    assert np.isfinite(z).all()
-    assert (np.argsort(z, kind="stable") == np.argsort(losses, kind="stable")).all()
-    np.testing.assert_allclose(scale.backward(z), losses, rtol=1e-6, atol=1e-9 * np.max(np.abs(losses)))
+# Objectives
 
 
 def test_the_twelve_functions_are_the_papers():

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr, roots_genlaguerre
 
 from raytree.gp.linalg import Array
 from raytree.space import Path
@@ -56,18 +57,61 @@ def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float)
     return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd
 
 
-def log_mean(values: Array, gradients: Array) -> tuple[float, Array]:
-    """The log of the mean of exp(values) (s,), and its gradient (d,) from theirs (s, d)."""
-    top = float(np.max(values))
-    weights = np.exp(values - top)
-    return top + math.log(float(weights.mean())), weights @ gradients / weights.sum()
+def log_mean(values: Array, gradients: Array, log_weights: Array) -> tuple[float, Array]:
+    """The log of the weighted sum of exp(values) (s,), and its gradient (d,) from theirs (s, d)."""
+    top = float(np.max(values + log_weights))
+    weights = np.exp(values + log_weights - top)
+    total = float(weights.sum())
+    return top + math.log(total), weights @ gradients / total
+
+
+def log_h_slope(xi: Array) -> tuple[Array, Array]:
+    """`log_h` of xi (k,) and its derivative, Phi / h."""
+    value = log_h(xi)
+    return value, np.exp(log_ndtr(xi) - value)
+
+
+class Spread(NamedTuple):
+    """What the deviation of a prediction may be times, and the logarithms of the weights: a scale mixture of normals."""
+
+    factors: Array  # (k,)
+    log_weights: Array  # (k,)
+
+
+CERTAIN = 200
+"""From so many degrees of freedom on a Student t is a normal."""
+_NODES = 8
+
+
+@cache
+def student(freedom: int) -> Spread:
+    """A Student t with so many degrees of freedom as normals of different deviations, by Gauss-Laguerre quadrature.
+
+    The amplitude of a Gaussian process is itself estimated, from as many numbers as there are observations. Under an
+    inverse-gamma prior its predictions are Student t, with one degree of freedom for each (Shah et al. 2014): where little was
+    tried, the best may be far better than what was seen.
+    """
+    if freedom >= CERTAIN:
+        return Spread(np.ones(1), np.zeros(1))
+    nodes, weights = roots_genlaguerre(_NODES, 0.5 * freedom - 1.0)
+    return Spread(np.sqrt(0.5 * freedom / nodes), np.log(weights / weights.sum()))
+
+
+def learnt(sd: Any, noise: float) -> Any:
+    """How much an evaluation would move the posterior mean where it is: its deviation, given that of the function and the
+    variance of the noise.
+
+    Improvement on what is known: with noise, the value of one evaluation is not its own but what the mean becomes. Where the
+    noise is larger than what is unknown, another evaluation changes little.
+    """
+    return sd**2 / (sd**2 + noise) ** 0.5
 
 
 class Parts(Protocol):
     """Posteriors with equal weights, and what they see of rows.
 
-    Each part has a `lowest`, from which improvement is measured, and a `roughness`: the variance of what evaluations have beyond
-    the function that it predicts and that may be an improvement too.
+    Each part has a `lowest`, from which improvement is measured, the variance of the `noise` of evaluations, and on every path
+    degrees of freedom, see `student`.
     """
 
     @property
@@ -78,18 +122,27 @@ class Parts(Protocol):
 def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
     """(m,) the log of EI averaged over the parts of a posterior, at rows (m, d) of one path."""
     numbers = posterior.numbers(rows)
-    predictions = [(part.predict(path, numbers), part) for part in posterior.parts]
-    each = [log_ei(mean, np.sqrt(sd**2 + part.roughness(path, numbers)), part.lowest) for (mean, sd), part in predictions]
+    each = []
+    for part in posterior.parts:
+        mean, sd = part.predict(path, numbers)
+        sd = learnt(sd, part.noise)
+        factors, log_weights = student(part.freedom(path))
+        each.append(np.logaddexp.reduce(log_ei(mean, factors[:, None] * sd, part.lowest) + log_weights[:, None], axis=0))
     return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
 
 
 def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[float, Array]:
     """`log_improvement` at one row (d,), and its gradient (d,)."""
     numbers = posterior.numbers(row[None])[0]
-    each = []
+    values, gradients, log_weights = [], [], []
     for part in posterior.parts:
         mean, sd, by_mean, by_sd = part.gradient(path, numbers)
-        rough, by_rough = part.roughness_slope(path, numbers)
-        total = math.sqrt(sd**2 + rough)
-        each.append(log_ei_at(mean, total, by_mean, (sd * by_sd + 0.5 * by_rough) / total, part.lowest))
-    return each[0] if len(each) == 1 else log_mean(np.array([v for v, _ in each]), np.array([g for _, g in each]))
+        by_sd = by_sd * sd * (sd**2 + 2.0 * part.noise) / (sd**2 + part.noise) ** 1.5
+        sd = learnt(sd, part.noise)
+        factors, weights = student(part.freedom(path))
+        value, ratio = log_h_slope((part.lowest - mean) / (factors * sd))
+        values.append(np.log(factors * sd) + value)
+        xi = (part.lowest - mean) / (factors * sd)
+        gradients.append((-ratio / (factors * sd))[:, None] * by_mean + ((1.0 - xi * ratio) / sd)[:, None] * by_sd)
+        log_weights.append(weights - math.log(len(posterior.parts)))
+    return log_mean(np.concatenate(values), np.concatenate(gradients), np.concatenate(log_weights))

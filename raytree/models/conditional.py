@@ -34,7 +34,9 @@ from raytree.models.conditional_posterior import AMPLITUDE, LENGTHS, NOISE, Bloc
 from raytree.models.inputs import Inputs
 from raytree.space import Path, Space
 
-NOISE_FLOOR = 1e-8  # variance, in standardised units
+NOISE_FLOOR = 1e-12  # variance, in standardised units
+NOISY = 0.3
+"""The variance of the noise that a second fit begins with."""
 KERNELS: dict[str, Stationary] = {
     "conditional": MATERN52,
     "laplace": LAPLACE,
@@ -255,14 +257,17 @@ class BlockGP:
         return value + prior, gradient + by_prior
 
     def fit(self, start: Array | None, max_evaluations: int) -> Array:
-        """(k,) the most likely theta from a warm start."""
+        """(k,) the most likely theta, the better one of two: from a warm start, and from much noise (see `models.tree`)."""
 
         def objective(theta: Array) -> tuple[float, Array]:
             value, gradient = self.log_posterior(theta)
             return -value, -gradient
 
-        theta, _ = map_fit(objective, self.start() if start is None else start, self.bounds, max_evaluations)
-        return theta
+        noisy = self.start()
+        noisy[NOISE] = np.log(NOISY)
+        starts = (self.start() if start is None else start, noisy)
+        found = [map_fit(objective, begin, self.bounds, max_evaluations) for begin in starts]
+        return min(found, key=lambda pair: pair[1])[0]
 
     def sample(self, start: Array | None, rng: np.random.Generator, draws: int, burn_in: int) -> Array:
         """(draws, k) thetas by slice sampling; the last one is where to go on. Burns in only without a start."""
@@ -278,6 +283,6 @@ class BlockGP:
         first = self.start() if start is None else start
         return slice_sampler.sample(density, first, (NOISE, AMPLITUDE), rng, draws, burn_in if start is None else 0)
 
-    def posterior(self, thetas: Array, target: float = 1.0) -> Mixture:
-        """The posterior at each of thetas (s, k); `target` is the fidelity of rows that have none."""
-        return Mixture([BlockPosterior(self, theta, target) for theta in np.atleast_2d(thetas)])
+    def posterior(self, thetas: Array, target: float = 1.0, plain: bool = False) -> Mixture:
+        """The posterior at each of thetas (s, k), see `BlockPosterior` for `target` and `plain`."""
+        return Mixture([BlockPosterior(self, theta, target, plain) for theta in np.atleast_2d(thetas)])

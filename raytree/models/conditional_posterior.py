@@ -13,7 +13,7 @@ import numpy as np
 
 from raytree.gp import linalg
 from raytree.gp.linalg import Array
-from raytree.models.tree_posterior import Prediction
+from raytree.models.tree_posterior import CERTAIN, FREEDOM, Prediction
 from raytree.space import Path
 
 if TYPE_CHECKING:
@@ -40,9 +40,10 @@ class BlockPosterior:
         model: the model and its data.
         theta: (k,) hyperparameters.
         target: the fidelity of rows that have none.
+        plain: whether improvement is that of the function itself, see `acquisition.improvement`.
     """
 
-    def __init__(self, model: BlockGP, theta: Array, target: float = 1.0) -> None:
+    def __init__(self, model: BlockGP, theta: Array, target: float = 1.0, plain: bool = False) -> None:
         self.model, self.theta, self.target = model, theta, target
         self.amplitude = float(np.exp(theta[AMPLITUDE]))
         self.blocks: dict[Path, Factored] = {}
@@ -50,6 +51,7 @@ class BlockPosterior:
             L = linalg.cholesky(self._covariance(block.X, block.X, block.columns) + np.diag(model.noise(theta, block.X)))
             v = linalg.solve_lower(L, model.y[block.rows] - model.curve(theta, block.X))
             self.blocks[key] = Factored(block.X, L, v, linalg.solve_upper(L, v))
+        self.plain, self.noise = plain, 0.0 if plain else float(np.exp(theta[NOISE]))
         self.lowest = float(self.target_means().min())  # what improvement is measured from
 
     def at(self, fidelity: float, which: np.ndarray) -> BlockPosterior:
@@ -59,12 +61,10 @@ class BlockPosterior:
         other.lowest = float(np.median(other.target_means()[which]))
         return other
 
-    def roughness(self, path: Path, rows: Array) -> float:
-        """None: improvement is on the function without noise."""
-        return 0.0
-
-    def roughness_slope(self, path: Path, row: Array) -> tuple[float, float]:
-        return 0.0, 0.0
+    def freedom(self, path: Path) -> int:
+        """How many degrees of freedom the estimate of the amplitude has, for the block of a path."""
+        block = self.model.blocks.get(self.model.block_of(path))
+        return CERTAIN if self.plain else FREEDOM + (0 if block is None else len(block.rows))
 
     def _covariance(self, a: Array, b: Array, columns: np.ndarray) -> Array:
         return self.model.covariance(self.theta, a, b, columns)
@@ -168,8 +168,8 @@ class BlockPosterior:
     def condition(self, numbers: Array, paths: Sequence[Path], values: Array | None = None) -> BlockPosterior:
         """This posterior with more rows: their values (m,), or their means taken for values."""
         grown = object.__new__(BlockPosterior)
-        grown.model, grown.theta, grown.amplitude = self.model, self.theta, self.amplitude
-        grown.blocks, grown.lowest, grown.target = dict(self.blocks), self.lowest, self.target
+        grown.model, grown.theta, grown.amplitude, grown.plain = self.model, self.theta, self.amplitude, self.plain
+        grown.blocks, grown.lowest, grown.target, grown.noise = dict(self.blocks), self.lowest, self.target, self.noise
         for key, index in self._by_block(paths).items():
             columns = self.model.columns(key)
             X = self.model.seen(numbers[index], columns)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -25,6 +25,7 @@ from raytree.errors import SettingError
 from raytree.gp.context import TRENDS, trend
 from raytree.gp.linalg import Array
 from raytree.space import Categorical, Path, Space
+from raytree.space.parameters import Domain
 
 DEGREE = 8
 """Of the polynomials; halved where there are more than 16 shared parameters."""
@@ -38,6 +39,11 @@ _DERIVATIVES = legendre.legder(np.eye(DEGREE + 1))
 """(k, l): the share of the k-th polynomial in the derivative of the l-th."""
 
 ROOT, EDGE, SHARED, TREND = 0, 1, 2, 3
+
+
+def is_unordered(domain: Domain) -> TypeGuard[Categorical]:
+    """Whether a domain has categories between which there is nothing: ordered ones are numbers."""
+    return isinstance(domain, Categorical) and not domain.ordered
 
 
 class Basis(NamedTuple):
@@ -190,7 +196,7 @@ class Features:
 
     def _basis(self, i: int, degree: int, seed: int) -> Basis:
         domain = self.space.parameters[i].domain
-        if isinstance(domain, Categorical):
+        if is_unordered(domain):
             return Basis(i, np.zeros(len(domain.choices)), True, None, None)
         if self.shared in ("linear", "smooth"):
             return Basis(i, np.arange(1.0, 2.0 if self.shared == "linear" else degree + 1), False, None, None)

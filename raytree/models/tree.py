@@ -29,12 +29,14 @@ from raytree.gp.context import CONTEXTS, HAZE, Context, hazy
 from raytree.gp.linalg import Array
 from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
-from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features
+from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features, is_unordered
 from raytree.models.leaves import Stack
 from raytree.models.tree_posterior import TreePosterior
-from raytree.space import Categorical, Path, Space
+from raytree.space import Path, Space
 
-NOISE_FLOOR = 1e-8  # variance, in standardised units
+NOISE_FLOOR = 1e-12  # variance, in standardised units
+NOISY = 0.3
+"""The variance of the noise that a second fit begins with."""
 _LOG_2PI = np.log(2.0 * np.pi)
 _SMALL = (2, 4, 8, 16, 32, 64)  # leaves up to these sizes are stacked; larger ones stand alone
 
@@ -50,13 +52,13 @@ class Prior(NamedTuple):
 
 # Variances are in units of the standardised losses; lengths in units of the cube.
 PRIORS = {
-    "noise": Prior(np.log(1e-6), 6.0, np.log(NOISE_FLOOR), 2.0),
+    "noise": Prior(np.log(1e-9), 8.0, np.log(NOISE_FLOOR), 2.0),
     "amplitude": Prior(0.0, 1.5, -8.0, 10.0),
     "amplitude_p": Prior(0.0, 0.7, -4.0, 4.0),
-    "length": Prior(0.0, 0.7, np.log(0.01), np.log(100.0)),
+    "length": Prior(0.0, 1.2, np.log(0.01), np.log(100.0)),
     "length_shared": Prior(np.log(4.0), 2.0, np.log(0.02), np.log(300.0)),
     "length_category": Prior(np.log(0.7), 0.5, np.log(0.02), np.log(300.0)),
-    "length_i": Prior(0.0, 0.7, -4.0, 4.0),
+    "length_i": Prior(0.0, 1.0, -4.0, 4.0),
     "edge": Prior(-2.0, 1.5, -10.0, 6.0),
     "shared": Prior(-1.0, 1.5, -12.0, 8.0),
     "decay": Prior(-1.5, 1.0, -6.0, 0.0),
@@ -65,9 +67,13 @@ PRIORS = {
     "haze": Prior(*HAZE),
 }
 ROOT_VARIANCE = 1.0
-# A deviation of one leaf or one length-scale from what all have in common: nearly none while few rows speak of it, since a
-# MAP estimate takes their noise at face value; half of its prior's sd after 40.
-TIGHT, HALF_LOOSE, UNTIED = 0.05, 40.0, 1.5
+TIGHT = 0.05
+"""The prior deviation of a leaf's log-amplitude from the common one while few rows speak of it: an estimate of two numbers
+takes their noise at face value."""
+HALF_LOOSE = 40.0
+"""After so many rows a leaf's deviation has half of the deviation in `PRIORS`."""
+UNTIED = 1.5
+"""The prior deviation where leaves share nothing."""
 
 
 def length_kind(space: Space, i: int) -> str:
@@ -76,7 +82,7 @@ def length_kind(space: Space, i: int) -> str:
     Two categories are a whole unit apart, and nothing lies between them: what suits numbers, which may be long, would make them
     all alike, and one that was tried in a bad place would be given up.
     """
-    if isinstance(space.parameters[i].domain, Categorical):
+    if is_unordered(space.parameters[i].domain):
         return "length_category"
     return "length_shared" if i in space.shared else "length"
 
@@ -90,12 +96,14 @@ class Settings:
         tied: whether leaves share hyperparameters; otherwise each has its own.
         offsets: whether each visited leaf has an offset b_p, estimated.
         context: of `gp.context`, for rows with a fidelity.
+        improvement: "known" or "plain", see `acquisition.improvement`.
     """
 
     leaf: str = "alive"
     tied: bool = True
     offsets: bool = False
     context: str = "quadratic"
+    improvement: str = "known"
 
 
 class _Layout:
@@ -130,13 +138,17 @@ class _Layout:
         self.names = names
         self.at = {name: k for k, name in enumerate(names)}
         self.mean = np.array([p.mean for p in priors])
+        width = np.mean([len(dims) for dims in self.dims.values()]) if self.dims else 1.0
+        for k, (kind, _) in enumerate(names):
+            if kind == "length":  # distances grow with the root of the dimension (Hvarfner et al. 2024)
+                self.mean[k] += 0.5 * np.log(max(1.0, float(width)))
         self.sd = np.array([p.sd for p in priors])
-        seen: dict[tuple[str, object], int] = {("amplitude_p", path): n for path, n in counts.items()}
-        for i in used:
-            seen["length_i", i] = sum(n for path, n in counts.items() if i in self.dims[path])
-        for k, name in enumerate(names):
-            if name in seen:
-                self.sd[k] = max(TIGHT, self.sd[k] * seen[name] / (seen[name] + HALF_LOOSE)) if settings.tied else UNTIED
+        for k, (kind, which) in enumerate(names):
+            if kind in ("amplitude_p", "length_i") and not settings.tied:
+                self.sd[k] = UNTIED
+            elif kind == "amplitude_p":
+                n = counts[which]  # type: ignore[index]
+                self.sd[k] = max(TIGHT, self.sd[k] * n / (n + HALF_LOOSE))
         self.bounds = np.array([(p.low, p.high) for p in priors]).reshape(-1, 2)
 
     @staticmethod
@@ -186,7 +198,7 @@ class TreeModel:
         self.members = {path: np.array(index) for path, index in members.items()}
         self.layout = _Layout(space, features, {path: len(index) for path, index in self.members.items()}, settings)
         self._dims: dict[Path, np.ndarray] = {}
-        self.categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters], dtype=bool)
+        self.categorical = np.array([is_unordered(p.domain) for p in space.parameters], dtype=bool)
 
     def kernel_dims(self, path: Path) -> np.ndarray:
         """The dimensions of a leaf's kernel, of a path that was never visited too."""
@@ -297,10 +309,19 @@ class TreeModel:
         return float(value), gradient
 
     def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Array:
-        """(k,) the MAP theta from a warm start."""
-        theta, _ = map_fit(self.negative_log_posterior, self.start(previous), self.layout.bounds, max_evaluations)
-        return theta
+        """(k,) the MAP theta, the better one of two: from a warm start, and from much noise.
 
-    def posterior(self, theta: Array, target: float = 1.0, rough: bool = False) -> TreePosterior:
-        """The posterior at theta, see there for `target` and `rough`."""
-        return TreePosterior(self, self.unpack(theta), target, rough)
+        Where there is next to no noise the likelihood is flat in it, and a fit that begins there explains noise by short
+        length-scales for good.
+        """
+        noisy = self.start()
+        noisy[self.layout.at["noise", None]] = np.log(NOISY)
+        found = [
+            map_fit(self.negative_log_posterior, start, self.layout.bounds, max_evaluations)
+            for start in (self.start(previous), noisy)
+        ]
+        return min(found, key=lambda pair: pair[1])[0]
+
+    def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
+        """The posterior at theta, see there for `target`."""
+        return TreePosterior(self, self.unpack(theta), target)

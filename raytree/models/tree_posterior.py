@@ -48,8 +48,10 @@ class Prediction(NamedTuple):
 
 
 _TINY = 1e-18
-SHORT = 0.1
-"""Roughness has so much of the function's length-scales."""
+FREEDOM = 20
+"""Degrees of freedom of a leaf's amplitude before anything is known."""
+CERTAIN = 10**6
+"""So many degrees of freedom are as good as infinitely many."""
 
 
 class TreePosterior:
@@ -59,11 +61,9 @@ class TreePosterior:
         model: the model and its data.
         h: hyperparameters.
         target: the fidelity of rows that have none.
-        rough: whether noise is taken for roughness, which a deterministic function has at a place of its own (and a tenth of a
-            length-scale around it): then improvement is on the best value, and includes it where nothing was evaluated.
     """
 
-    def __init__(self, model: TreeModel, h: Hyperparameters, target: float = 1.0, rough: bool = False) -> None:
+    def __init__(self, model: TreeModel, h: Hyperparameters, target: float = 1.0) -> None:
         self.model, self.h, self.target = model, h, target
         self.space, self.features = model.space, model.features
         self._inverse_length = h.inverse_squared_length
@@ -77,8 +77,8 @@ class TreePosterior:
         self._index_columns(self.leaves)
         self._factor_weights()
         self._solve()
-        self._rough = h.noise if rough else 0.0
-        self.lowest = float(self._references(rough).min(initial=np.inf))  # what improvement is measured from
+        self.noise = h.noise if model.settings.improvement == "known" else 0.0
+        self.lowest = float(self.target_means().min(initial=np.inf))  # what improvement is measured from
 
     def at(self, fidelity: float, which: np.ndarray) -> TreePosterior:
         """This posterior for improvement, at another fidelity, on the median of some observations' configurations."""
@@ -87,12 +87,9 @@ class TreePosterior:
         other.lowest = float(np.median(other.target_means()[which]))
         return other
 
-    def _references(self, rough: bool) -> Array:
-        """What improvement may be measured from: means at configurations that were tried, and values at the target fidelity."""
-        means, y = self.target_means(), self.model.y
-        if not rough:
-            return means
-        return np.append(means, y if self.model.context is None else y[self.model.rows[:, -1] >= self.target - 1e-9])
+    def freedom(self, path: Path) -> int:
+        """How many degrees of freedom the estimate of a leaf's amplitude has: those of its prior, and one per observation."""
+        return FREEDOM + len(self.model.members.get(path, ())) if self.model.settings.improvement == "known" else CERTAIN
 
     @property
     def parts(self) -> list[TreePosterior]:
@@ -347,30 +344,6 @@ class TreePosterior:
         sd = float(np.sqrt(max(variance, _TINY)))
         return mean, sd, d_mean, d_variance / (2.0 * sd)
 
-    def roughness(self, path: Path, rows: Array) -> Array:
-        """(m,) the variance of what a deterministic function has beyond `predict` at rows (m, d): none where it was evaluated."""
-        leaf = self.leaves.get(path)
-        if leaf is None or not self._rough:
-            return np.full(len(rows), self._rough)
-        dims = self.dims(path)
-        squared = squared_differences(leaf.X[:, : len(dims)], rows[:, dims], self.model.categorical[dims])
-        near = matern52(np.einsum("kij,k->ij", squared, self._inverse_length[dims] / SHORT**2).min(axis=0))[0]
-        return np.asarray(self._rough * (1.0 - near**2))
-
-    def roughness_slope(self, path: Path, row: Array) -> tuple[float, Array]:
-        """`roughness` at one row (d,), and its derivatives (d,)."""
-        by_row, leaf = np.zeros(self.space.d), self.leaves.get(path)
-        if leaf is None or not self._rough:
-            return self._rough, by_row
-        dims = self.dims(path)
-        difference = self._differences(leaf.X, row[dims], dims)
-        scaled = difference * (self._inverse_length[dims] / SHORT**2)
-        squared = np.sum(difference * scaled, axis=1)
-        nearest = int(np.argmin(squared))
-        near, slope = matern52(squared[nearest])
-        by_row[dims] = -2.0 * self._rough * near * slope * np.where(self.model.categorical[dims], 0.0, scaled[nearest])
-        return float(self._rough * (1.0 - near**2)), by_row
-
     # Pending rows
 
     def condition(self, rows: Array, paths: Sequence[Path], values: Array | None = None) -> TreePosterior:
@@ -389,7 +362,7 @@ class TreePosterior:
             grown.leaves[path] = self._grow(path, rows[index], None if values is None else values[index])
         grown._index_columns(grown.leaves)
         grown._factor_weights()
-        grown.lowest, grown._rough = self.lowest, self._rough
+        grown.lowest, grown.noise = self.lowest, self.noise
         if values is not None:
             grown._solve()
             grown.lowest = min(self.lowest, float(values.min()))

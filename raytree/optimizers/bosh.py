@@ -28,20 +28,21 @@ from raytree.design import MAX_INITIAL, Design
 from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.transform import TRANSFORMS
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
 from raytree.models.inputs import Inputs
+from raytree.models.success import Success
 from raytree.observations import Status, Trial
 from raytree.optimizer import LISTABLE
 from raytree.optimizers.realizations import Realizations, domain_of
 from raytree.optimizers.surrogate import MOST_PATHS, Added, Fitted, SurrogateOptimizer, fitted_to, next_fit
-from raytree.scaling import scale_of
 from raytree.space import Path, Point, Space
 
 logger = logging.getLogger("raytree")
 
 PAPER: dict[str, Any] = {
     "max_realizations": "all", "acquisition": "mumbo", "maxima": "gumbel", "maximizer": "direct", "check": False,
-    "compress": False,
+    "transform": "linear",
 }  # fmt: skip
 
 EVALUATIONS = 40
@@ -55,10 +56,8 @@ MOST_SEEDS = 3
 CHECK_EVERY, SURE, TRIED = 2, 10, 5
 """Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
 tried on so many, or on all in use, is known well enough to be recommended."""
-KNEE = 1.0
-"""In standard deviations: what is worse than the mean by more is compressed."""
 DIRECT_EVALUATIONS = 400
-NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-3, 30
+NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-2, 30
 """After so many trials: if this share of the variance is noise, and the data are hardly likelier with seeds than with noise
 alone (a difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the
 target's variance seem to have no effect."""
@@ -93,8 +92,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             decisions only).
         check: whether up to every second trial repeats the configuration that would be recommended on another seed, until it was
             tried on ten. A configuration that leads after one trial has mostly been lucky.
-        compress: whether what is more than a standard deviation worse than the mean may be compressed, if the results are
-            likelier so: the few crashes of a good controller must not hide how good it is.
+        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
         settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`; `num_initial` is d + 5 by default,
             `pending` is "believer" (the batch term) or "ignore". With `max_t` only complete trials count.
     """
@@ -114,12 +112,13 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         diversity: float | str = 1.0,
         maximizer: str = "gradient",
         check: bool = True,
-        compress: bool = True,
+        transform: str = "robust",
         **settings: Any,
     ) -> None:
         self._seeds = domain_of(realizations)
         super().__init__(space, Added("seed_key", seed_key, self._seeds), **settings)
         self._realizations = Realizations(self._seeds, max_realizations, initial_realizations, self.seed)
+        one_of("transform", transform, TRANSFORMS)
         self._check_method(acquisition, maxima, diversity, maximizer)
         if settings.get("num_initial") is None:
             self.num_initial = _default_length(self._plain, self.budget)
@@ -127,12 +126,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         self._method: dict[str, Any] = {
             "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
             "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
-            "maxima": maxima, "diversity": diversity, "maximizer": maximizer, "check": bool(check), "compress": bool(compress),
+            "maxima": maxima, "diversity": diversity, "maximizer": maximizer, "check": bool(check), "transform": transform,
         }  # fmt: skip
         self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
         self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
         self._warned = False
-        self._compressed = False
 
     def _check_method(self, acquisition: str, maxima: str, diversity: float | str, maximizer: str) -> None:
         one_of("acquisition", acquisition, ACQUISITIONS)
@@ -201,7 +199,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             check = self._check(fitted, running) if self._method["check"] and self._asks % CHECK_EVERY == 0 else []
             if check:
                 return check
-            maxima = self._sample_maxima(fitted, rng)
+            maxima, success = self._sample_maxima(fitted, rng), self._success()
             used, pool = self._codes(), self._pool()
             fresh = self._realizations.fresh(pool, len(used))
             codes = pool if fresh is None else [*pool, fresh]
@@ -209,7 +207,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
 
             def scores(path: Path, rows: Array) -> Array:
                 """(m, p) of all realizations that may come next."""
-                return self._scores(fitted.posterior, running, maxima, path, rows, allowed)
+                return self._scores(fitted.posterior, running, maxima, path, rows, allowed, success)
 
             found = self._best(fitted, lambda path, rows: scores(path, rows).max(axis=1), rng)
             chosen = []
@@ -248,6 +246,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         path: Path,
         rows: Array,
         seeds: list[int],
+        success: Success | None,
     ) -> Array:
         """(m, p) eq. (2) for one more member of the batch, at rows (m, d) on realizations numbered as in the pool."""
         joint = known.joint(path, rows, seeds)
@@ -262,7 +261,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             line = np.arange(len(rows))[:, None]
             function = ACQUISITIONS[self._method["acquisition"]]
             value[line, at] = function(rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1)
-        return np.asarray(math.exp(self._log_feasible().get(path, 0.0)) * value + batch)
+        return np.asarray(value + batch if success is None else np.exp(success.log_chance(path, rows))[:, None] * value + batch)
 
     def _batch_term(self, running: HierarchicalPosterior, variance: Array, path: Path, rows: Array, seeds: list[int]) -> Array:
         """(m, p) half the log of how much running trials shrink the variance of an evaluation: log |C| of eq. (2), greedily."""
@@ -312,7 +311,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             maxima = self._sample_maxima(fitted, np.random.default_rng([self.seed, 7]))
             pool = self._pool()
             running = self._with_pending(fitted, np.random.default_rng([self.seed, 7]))
-            scores = self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(pool))))
+            scores = self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(pool))), None)
         mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
         return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
 
@@ -334,20 +333,12 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         known = self._known()
         rows, losses, paths, trials = self._enough(known)
         rows, numbers = rows[:, : self._d], self._numbers(trials)
-        scale, theta = scale_of(losses, self._compressed, robust=False, knee=KNEE), self._theta
-        due = not remember or theta is None or len(known.losses) >= next_fit(self._fitted_to)
-        best = math.inf
-        for compressed in (False, True)[: 1 + self._method["compress"]] if due else ():
-            other = scale_of(losses, compressed, robust=False, knee=KNEE)
-            model = HierarchicalGP(self._plain, self._inputs, rows, other.forward(losses), paths, numbers)
-            found, value = model.fit(self._theta, EVALUATIONS)
-            value -= other.bend(losses)  # minus the log-density of the losses themselves
-            if theta is None or value < best:
-                best, scale, theta = value, other, found
-        assert theta is not None
-        if due and remember:
-            self._theta, self._fitted_to, self._compressed = theta, len(known.losses), math.isfinite(scale.knee)
+        scale, theta = self._transform(known), self._theta
         model = HierarchicalGP(self._plain, self._inputs, rows, scale.forward(losses), paths, numbers)
+        if not remember or theta is None or len(known.losses) >= next_fit(self._fitted_to):
+            theta, _ = model.fit(self._theta, EVALUATIONS)
+            if remember:
+                self._theta, self._fitted_to = theta, len(known.losses)
         posterior = model.posterior(theta)
         return fitted_to(posterior, scale, rows, posterior.target_means(), paths)
 
@@ -359,7 +350,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
     def _with_pending(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> HierarchicalPosterior:
         if self.treatment == "ignore":
             return fitted.posterior
-        unknown = self._latest(self.observations.unknown())
+        unknown = self._latest(self.pending)
         rows = np.array([trial.row[: self._d] for trial in unknown])
         return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))
 
@@ -408,11 +399,11 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         return 4 + self._inputs.n_lengths
 
     def _method_state(self) -> dict[str, Any]:
-        return {**super()._method_state(), "warned": self._warned, "compressed": self._compressed}
+        return {**super()._method_state(), "warned": self._warned}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method(state)
-        self._warned, self._compressed = bool(state["warned"]), bool(state.get("compressed", False))
+        self._warned = bool(state["warned"])
 
 
 def _place(trial: Trial, d: int) -> bytes:

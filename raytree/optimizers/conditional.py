@@ -19,16 +19,18 @@ from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.context import CONTEXTS, TRENDS
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP
 from raytree.models.conditional_posterior import Mixture
 from raytree.models.inputs import Inputs
+from raytree.models.success import Success
 from raytree.optimizers.fidelity import FidelityOptimizer
 from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
-from raytree.scaling import Scale, scale_of
 from raytree.space import Path
 
-PAPER: dict[str, Any] = {"inference": "slice", "search": "local", "categories": "integer", "compress": False, "explore": False}
-FLAT: dict[str, Any] = {"kernel": "matern", "impute": False, "search": "gradient", "compress": False, "explore": False}
+PLAIN: dict[str, Any] = {"transform": "linear", "improvement": "plain", "explore": False}
+PAPER: dict[str, Any] = {**PLAIN, "inference": "slice", "search": "local", "categories": "integer"}
+FLAT: dict[str, Any] = {**PLAIN, "kernel": "matern", "impute": False, "search": "gradient"}
 """A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
 INFERENCE, SEARCH = ("map", "slice"), ("auto", "gradient", "local", "random")
@@ -53,9 +55,10 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         search: how EI is maximised: "gradient" (Sobol points on every path, the best refined by L-BFGS-B; not for the
             mondrian kernel), "local" (random points, then local search over neighbours), "random", or "auto": by gradient for
             smooth kernels, locally for the others.
-        compress: whether losses above the median are compressed.
-        explore: whether exploring is guarded: some suggestions go to the path or the category tried least, early ones (if
-            the search is by gradient) not far out into corners, see `acquisition.explore` and `acquisition.typical`.
+        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
+        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated amplitude) or
+            "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
+        explore: whether every second suggestion goes to the path that was tried least, once the model expects nothing.
         settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
@@ -68,7 +71,8 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         categories: str = "hamming",
         inference: str = "map",
         search: str = "auto",
-        compress: bool = True,
+        transform: str = "robust",
+        improvement: str = "known",
         explore: bool = True,
         **settings: Any,
     ) -> None:
@@ -76,11 +80,13 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         one_of("kernel", kernel, KERNELS)
         one_of("inference", inference, INFERENCE)
         one_of("search", search, SEARCH)
+        one_of("transform", transform, TRANSFORMS)
+        one_of("improvement", improvement, ("known", "plain"))
         if search == "gradient" and kernel == "mondrian":
             raise SettingError("search", "the mondrian kernel has no gradient.", "Use 'local' or 'random'.")
         self._method: dict[str, Any] = {
             "kernel": kernel, "impute": bool(impute), "categories": categories, "inference": inference, "search": search,
-            "compress": compress, "explore": explore,
+            "transform": transform, "improvement": improvement, "explore": bool(explore),
         }  # fmt: skip
         self._inputs = Inputs(self._plain, categories, bool(impute), KERNELS[kernel].power, self.seed)
         self._plain_inputs = Inputs(self._plain, "hamming", True, KERNELS["conditional"].power, self.seed)
@@ -104,16 +110,20 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
             known = known_paths(self._plain, fitted.visited, rng)
             if self._draws():
                 return self._drawn(fitted, self._places(fitted, known, rng), rng)
-            posterior = self._with_pending(fitted, rng)
-            candidates = self._maximize(fitted, posterior, known, rng) if self._climbs else self._sampled(fitted, posterior, rng)
-            found = self._guarded(fitted, candidates, known, rng) if self._method["explore"] else candidates
-            return self._suggested(fitted, posterior, found)
+            posterior, success = self._with_pending(fitted, rng), self._success()
+            if self._climbs:
+                found = self._maximize(fitted, posterior, success, known, rng)
+            else:
+                found = self._sampled(fitted, posterior, success, rng)
+            return self._suggested(fitted, posterior, success, self._elsewhere(found, success, known, rng))
 
-    def _sampled(self, fitted: Fitted[Mixture], posterior: Mixture, rng: np.random.Generator) -> list[Candidate]:
+    def _sampled(
+        self, fitted: Fitted[Mixture], posterior: Mixture, success: Success | None, rng: np.random.Generator
+    ) -> list[Candidate]:
         """The best of random rows, or of local searches from the best of them and from the best observation."""
 
         def score(rows: Array) -> Array:
-            return self._scores(posterior, rows)
+            return self._scores(posterior, success, rows)
 
         rows = self._plain.sample(rng, CANDIDATES)
         values = score(rows)
@@ -126,21 +136,21 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         paths = self._plain.paths_of(rows[best])
         return [Candidate(float(values[k]), path, rows[k]) for k, path in zip(best.tolist(), paths, strict=True)]
 
-    def _scores(self, posterior: Mixture, rows: Array) -> Array:
+    def _scores(self, posterior: Mixture, success: Success | None, rows: Array) -> Array:
         """(m,) log-EI at rows (m, d) of any paths, weighed by the chance of a valid value."""
-        paths, chance = self._plain.paths_of(rows), self._log_feasible()
+        paths = self._plain.paths_of(rows)
         blocks: dict[Path, list[int]] = {}
         for k, path in enumerate(paths):
             blocks.setdefault(posterior.block_of(path), []).append(k)
         values = np.empty(len(rows))
         for index in blocks.values():
             values[index] = log_improvement(posterior, paths[index[0]], rows[index])
-        return values + np.array([chance.get(path, 0.0) for path in paths])
+        return values if success is None else values + success.log_chances(paths, rows)
 
     def _maximize(
-        self, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+        self, fitted: Fitted[Mixture], posterior: Mixture, success: Success | None, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
-        score, slope = self._gains(posterior, self._log_feasible())
+        score, slope = self._gains(posterior, success)
         best = promising(self._plain, paths, score, MOST_PATHS, rng)
         model = fitted.around[fitted.visited[0]][0]
         return maximize(self._plain, best, score, slope, fitted.around, rng, model=model)
@@ -156,7 +166,7 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         known = self._known()
         data = self._enough(known)
         target = self._target(data) if target is None else target
-        scale = self._scale(data, self._method["compress"])
+        scale = self._transform(known)
         y = scale.forward(data.losses)
         model = BlockGP(
             self._plain, self._inputs, self._method["kernel"], data.rows, y, data.paths, PAPER_PRIORS, self.seed, self.context
@@ -175,13 +185,13 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
     def _final(self) -> Fitted[Mixture]:
         return self._fit(remember=False, target=1.0)
 
-    def _surrounded(self, model: BlockGP, thetas: Array, target: float, scale: Scale) -> Fitted[Mixture]:
-        posterior = model.posterior(thetas, target)
+    def _surrounded(self, model: BlockGP, thetas: Array, target: float, scale: Transform) -> Fitted[Mixture]:
+        posterior = model.posterior(thetas, target, self._method["improvement"] == "plain")
         good = model.y if self.context is None else posterior.target_means()
         return fitted_to(posterior, scale, model.rows[:, : self._plain.d], good, model.paths)
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[Mixture]:
-        scale = scale_of(losses, self._method["compress"])
+        scale = TRANSFORMS[self._method["transform"]](losses)
         model = BlockGP(self._plain, self._plain_inputs, "conditional", rows, scale.forward(losses), paths, context=self.context)
         target = float(rows[:, -1].max()) if self.context is not None else 1.0
         return self._surrounded(model, model.fit(None, EVALUATIONS), target, scale)

@@ -1,4 +1,4 @@
-"""What methods with log-EI on paths have in common: rounds of suggestions, and a guard against giving up too early."""
+"""What methods with log-EI on paths have in common: rounds of suggestions, and a look elsewhere when nothing is expected."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.explore import exchanged, farthest, least_tried
+from raytree.acquisition.explore import least_tried
 from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import Candidate, Score, Slope
-from raytree.acquisition.typical import Typical
 from raytree.gp.linalg import Array
+from raytree.models.success import Success
 from raytree.observations import Status
-from raytree.optimizers.surrogate import EXPLORE_EVERY, MOST_PATHS, NEGLIGIBLE, Fitted, P, SurrogateOptimizer
+from raytree.optimizers.surrogate import EXPLORE_EVERY, FAILED, NEGLIGIBLE, Fitted, P, SurrogateOptimizer
 from raytree.space import Path, Point
 
-ACQUAINT_EVERY = 4
-"""Every so many suggestions one goes to a path with no more trials than parameters of its own, if paths are few."""
-ACQUAINTED = 2
-"""On the best path, a category that has fewer trials than this is tried next to the best one, as often."""
 ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
 SAME = 1e-3
-"""Of the unit interval: a running trial this close makes a second one pointless."""
-MOST_TOGETHER, NEWS = 16, 6
-"""As many suggestions as trials are running are found with the next one, up to so many, and together no more than one for so many
-results: what those in between would say changes little then (benchmarks/pending.py), and the work is done once."""
+"""Of the unit interval: rows closer than this are the same trial twice."""
+MOST_TOGETHER = 16
+"""The most suggestions that are found together with one: as many as trials are running, up to so many."""
+NEWS = 6
+"""Together with one suggestion, at most one more for so many results is found: what came in between would change little."""
 
 
 class ExploringOptimizer(SurrogateOptimizer[P]):
-    """Finds as many suggestions at a time as trials are running, and guards exploring, if `_method["explore"]` says so: looks
-    where little was tried (`acquisition.explore`), and for a while not into corners (`acquisition.typical`)."""
+    """Finds as many suggestions at a time as trials are running. With `_method["explore"]`, looks elsewhere when the model
+    expects nothing any more: every second suggestion then goes to the path that was tried least, searched as if it were
+    alone."""
 
     _method: dict[str, Any]
 
@@ -59,40 +57,37 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         running = len(self.observations.with_status(Status.RUNNING))
         return min(MOST_TOGETHER, running, max(0, (len(self.observations) - running) // NEWS - 1))
 
-    def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
-        """What rows are worth: log-EI, weighed by each path's chance of a valid value; and its gradient at one.
-
-        Rows that are far out in a corner are discounted, if exploring is guarded.
-        """
-        typical = Typical(self.given_space, len(self.observations) if self._method["explore"] else math.inf)
+    def _gains(self, posterior: Any, success: Success | None) -> tuple[Score, Slope]:
+        """What rows are worth: log-EI and the log of their chance of success; and its gradient at one."""
 
         def score(path: Path, rows: Array) -> Array:
-            return log_improvement(posterior, path, rows) + chance.get(path, 0.0) + typical.discount(path, rows)
+            values = log_improvement(posterior, path, rows)
+            return values if success is None else values + success.log_chance(path, rows)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
             value, gradient = log_improvement_slope(posterior, path, row)
-            discount, by_row = typical.slope(path, row)
-            return value + chance.get(path, 0.0) + discount, gradient + by_row
+            if success is None:
+                return value, gradient
+            chance, by_row = success.log_chance_slope(path, row)
+            return value + chance, gradient + by_row
 
         return score, slope
 
-    def _follow(self, posterior: Any, found: Sequence[Candidate | Array]) -> None:
+    def _follow(self, posterior: Any, success: Success | None, found: Sequence[Candidate | Array]) -> None:
         """Queues the suggestions to come after the first one found, each as if those before it were running.
 
-        They are the best of the candidates as they are: refining each takes as long as the first and gains nothing
-        (benchmarks/README.md).
+        They are the best of the candidates as they are: refining each takes as long as the first and gains nothing.
         """
         left: dict[Path, list[Candidate]] = {}
         for candidate in found:
             if isinstance(candidate, Candidate):
                 left.setdefault(candidate.path, []).append(candidate)
-        chance = self._log_feasible()
         row = found[0].row if isinstance(found[0], Candidate) else found[0]
         path = self.given_space.paths_of(row[None])[0]
         for _ in range(self._more()):
             posterior = posterior.condition(row[None], [path])
             left[path] = [c for c in left.get(path, []) if np.nanmax(np.abs(c.row - row), initial=0.0) > SAME]
-            score, _ = self._gains(posterior, chance)
+            score, _ = self._gains(posterior, success)
             renewed: set[Path] = set()
             while True:  # nothing is worth more than before, so that only what leads needs a new value
                 best = max((c for group in left.values() for c in group), key=lambda c: c.value, default=None)
@@ -106,63 +101,40 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
             _, path, row = best
             self._queue.append(self.space.decode(row))
 
-    # Exploring
+    # Looking elsewhere
 
-    def _guarded(
-        self, fitted: Fitted[P], candidates: Sequence[Candidate], known: list[Path], rng: np.random.Generator
+    def _elsewhere(
+        self, candidates: Sequence[Candidate], success: Success | None, known: list[Path], rng: np.random.Generator
     ) -> list[Candidate | Array]:
-        """The candidates, best first; before them a row where little was tried, when that is due."""
+        """The candidates, best first; before them a row on the path that was tried least, when nothing is expected of them."""
         rows: list[Candidate | Array] = list(candidates)
-        settled = candidates[0].value < math.log(NEGLIGIBLE) and self._due(EXPLORE_EVERY)
-        if settled or self._is_running(candidates[0]):
-            return [*self._explore(known, rng), *rows]
-        if self._due(ACQUAINT_EVERY) and self.given_space.n_paths <= MOST_PATHS:
-            strange = self._explore([path for path in known if self._is_strange(path)], rng)
-            return [*(strange or self._exchanged(fitted)), *rows]
-        return rows
+        settled = candidates[0].value < math.log(NEGLIGIBLE) and -self._asks % EXPLORE_EVERY <= self._more()
+        return [*self._least_tried(success, known, rng), *rows] if self._method["explore"] and settled else rows
 
-    def _exchanged(self, fitted: Fitted[P]) -> list[Array]:
-        """The best row with a category that its path has hardly tried, if there is one."""
-        path = fitted.visited[0]
-        tried = [self._plain_rows(trial)[0] for trial in self.observations if trial.path == path]
-        space, best = self.given_space, fitted.around[path][0]
-        row = exchanged(space, path, best, np.array(tried), ACQUAINTED, lambda row: self.observations.used(space.decode(row)))
-        return [] if row is None else [row]
+    def _least_tried(self, success: Success | None, paths: list[Path], rng: np.random.Generator) -> list[Array]:
+        """A row on the path that was tried least for its dimension, if any path has something to vary.
 
-    def _due(self, every: int) -> bool:
-        """Whether one of the suggestions that are found now is one in so many."""
-        return -self._asks % every <= self._more()
-
-    def _is_strange(self, path: Path) -> bool:
-        """Whether a path has no more trials than parameters of its own: what the model says of its best is a guess."""
-        own = [i for i in self.given_space.free(path) if i not in self.given_space.shared]
-        return sum(trial.path == path for trial in self.observations) <= len(own)
-
-    def _is_running(self, candidate: Candidate) -> bool:
-        """Whether a trial that is running (unless those are ignored), or has failed, is so close that another adds nothing."""
-        unknown = [t for t in self.observations.unknown() if t.status is not Status.RUNNING or self.treatment != "ignore"]
-        near = (self._plain_rows(trial)[0] for trial in unknown if trial.path == candidate.path)
-        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in near)
-
-    def _explore(self, paths: list[Path], rng: np.random.Generator) -> list[Array]:
-        """A row on the path that was tried least, for when the model expects nothing any more."""
+        While a path has no more trials than parameters, at random; then where a search of that path alone would go.
+        """
         space = self.given_space
-        path = least_tried(space, (trial.path for trial in self.observations), paths, self._log_feasible())
+        failed = [trial.path for trial in self.observations.with_status(*FAILED)]
+        path = least_tried(space, (trial.path for trial in self.observations), failed, paths)
         if path is None:
             return []
         data = self._data()
         here = [k for k, p in enumerate(data.paths) if p == path]
-        if self._is_strange(path) or not len(space.free(path)) < len(here) <= ALONE:
-            rows = [self._plain_rows(trial)[0] for trial in self.observations if trial.path == path]
-            return [farthest(space, path, np.array(rows), rng)]
+        if not len(space.free(path)) < len(here) <= ALONE:
+            return [space.on_path(path, rng.random((1, space.d)))[0]]
         alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
-        return [self._maximize(alone, self._with_pending(alone, rng), [path], rng)[0].row]
+        return [self._maximize(alone, self._with_pending(alone, rng), success, [path], rng)[0].row]
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
         """A model of one path, which the others have not taught anything."""
         raise NotImplementedError
 
-    def _maximize(self, fitted: Fitted[P], posterior: Any, paths: list[Path], rng: np.random.Generator) -> list[Candidate]:
+    def _maximize(
+        self, fitted: Fitted[P], posterior: Any, success: Success | None, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
         """The acquisition function maximised on some paths, best first."""
         raise NotImplementedError
 

@@ -25,10 +25,10 @@ from raytree.errors import SettingError, one_of
 from raytree.gp.context import CONTEXTS
 from raytree.gp.linalg import Array
 from raytree.models.cost import CostModel
+from raytree.models.success import Success
 from raytree.observations import RUNGS, Losses, Status, Trial
 from raytree.optimizers.exploring import ExploringOptimizer
 from raytree.optimizers.surrogate import Added, Fitted, P
-from raytree.scaling import Scale, scale_of
 from raytree.space import Float, Path
 
 STEP = 3.0
@@ -131,11 +131,6 @@ class FidelityOptimizer(ExploringOptimizer[P]):
             rows = np.column_stack([rows, np.ones(len(rows))])
         return rows, paths
 
-    def _scale(self, data: Losses, compress: bool) -> Scale:
-        """The scale of what trials said last: their way there would make the ends look alike."""
-        last = {trial.number: loss for trial, loss in zip(data.trials, data.losses.tolist(), strict=True)}
-        return scale_of(np.array(list(last.values())), compress)
-
     def _target(self, data: Losses) -> float:
         """The fidelity at which improvement is sought: complete, or the highest at which a trial has said something."""
         if self.observations.max_t is None:
@@ -143,15 +138,15 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         said = [float(row[-1]) for trial, row in zip(data.trials, data.rows, strict=True) if trial.status not in _FAILED]
         return max(said, default=1.0)
 
-    def _gains(self, posterior: Any, chance: dict[Path, float]) -> tuple[Score, Slope]:
+    def _gains(self, posterior: Any, success: Success | None) -> tuple[Score, Slope]:
         """Where no trial of a path has got to the target, what rows are worth there or where the path's trials have got to,
         whichever is less: there, improvement on the median of those that went on.
 
         What a scheduler stops is never seen at the end. A model that is wrong about how the curves of a path go on would
         suggest it again and again, and is not put right by trials that all end early; where they end, it is right.
         """
-        score, slope = super()._gains(posterior, chance)
-        nearer = self._nearer(posterior, chance)
+        score, slope = super()._gains(posterior, success)
+        nearer = self._nearer(posterior, success)
         if not nearer:
             return score, slope
 
@@ -165,7 +160,7 @@ class FidelityOptimizer(ExploringOptimizer[P]):
 
         return least, least_slope
 
-    def _nearer(self, posterior: Any, chance: dict[Path, float]) -> dict[Path, tuple[Score, Slope]]:
+    def _nearer(self, posterior: Any, success: Success | None) -> dict[Path, tuple[Score, Slope]]:
         """By path, what rows are worth at the fidelity that its trials have got to, if that is short of the target."""
         if self.observations.max_t is None:
             return {}
@@ -180,7 +175,7 @@ class FidelityOptimizer(ExploringOptimizer[P]):
         gains = {}
         for level in {level for level in reached.values() if level < target - 1e-9}:
             if (furthest > level + 1e-9).any():  # none, if the only trials that got so far have failed
-                gains[level] = super()._gains(posterior.at(level, furthest > level + 1e-9), chance)
+                gains[level] = super()._gains(posterior.at(level, furthest > level + 1e-9), success)
         return {path: gains[level] for path, level in reached.items() if level in gains}
 
     def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
@@ -198,9 +193,11 @@ class FidelityOptimizer(ExploringOptimizer[P]):
     def _more(self) -> int:
         return 0 if self._chooses else super()._more()
 
-    def _suggested(self, fitted: Fitted[P], posterior: Any, found: Sequence[Candidate | Array]) -> list[Array]:
+    def _suggested(
+        self, fitted: Fitted[P], posterior: Any, success: Success | None, found: Sequence[Candidate | Array]
+    ) -> list[Array]:
         """Rows to suggest, best first; what else the search has found is queued when many trials run."""
-        self._follow(posterior, found)
+        self._follow(posterior, success, found)
         return self._with_lengths(fitted, found)
 
     def _with_lengths(self, fitted: Fitted[P], candidates: Sequence[Candidate | Array]) -> list[Array]:

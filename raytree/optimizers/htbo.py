@@ -20,12 +20,13 @@ from raytree.acquisition.paths import known_paths
 from raytree.errors import StateError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.transform import TRANSFORMS
 from raytree.models.inputs import Inputs
 from raytree.models.partition import Node
+from raytree.models.success import Success
 from raytree.models.treed import TreedGP, TreedPosterior
 from raytree.optimizers.pool import Pool
 from raytree.optimizers.surrogate import EXPLORE_EVERY, NEGLIGIBLE, Fitted, SurrogateOptimizer, fitted_to, next_fit
-from raytree.scaling import scale_of
 from raytree.space import Categorical, Path, Point
 
 BO: dict[str, Any] = {"tree": False}
@@ -53,6 +54,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         conditioning: what a leaf's predictions are conditioned on: "all" observations or those of the "leaf".
         inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
         tree: whether there is a tree at all.
+        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
         candidates: if given, only these configurations are ever suggested, each once: a list of configurations, a DataFrame with
             a column per parameter, or an array (n, d) in the order of the space's parameters. Not part of a saved state: give
             them again to restore.
@@ -70,14 +72,17 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         conditioning: str = "all",
         inference: str = "map",
         tree: bool = True,
+        transform: str = "robust",
         candidates: Any = None,
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
         one_of("conditioning", conditioning, ("all", "leaf"))
         one_of("inference", inference, ("map", "slice"))
+        one_of("transform", transform, TRANSFORMS)
         self._method: dict[str, Any] = {
             "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
+            "transform": transform,
         }  # fmt: skip
         self._pool = Pool(self.space, candidates) if candidates is not None and self.space.d else None
         self._inputs = Inputs(self.space, "hamming", True, 2, self.seed)
@@ -107,17 +112,17 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             fitted = self._fit()
             if self._draws():
                 return self._drawn(fitted, self._drawn_from(fitted, rng), rng)
-            posterior = self._with_pending(fitted, rng)
+            posterior, success = self._with_pending(fitted, rng), self._success()
             if self._pool is not None:
                 rows = self._pool.rows[self._pool.left(self.observations)]
-                return rows[np.argsort(-self._scores(posterior, rows), kind="stable")[:RESERVE]]
+                return rows[np.argsort(-self._scores(posterior, success, rows), kind="stable")[:RESERVE]]
             best = fitted.around[fitted.visited[0]][:1]
             spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, self.space.d))
             units = qmc.Sobol(self.space.d, scramble=True, rng=rng).random(CANDIDATES) if self.space.d else np.empty((1, 0))
             rows = self.space.mask(np.vstack([units, np.clip(spray, 0.0, 1.0)]))
-            values = self._scores(posterior, rows)
+            values = self._scores(posterior, success, rows)
             order = np.argsort(-values, kind="stable")
-            refined = [self._refined(posterior, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
+            refined = [self._refined(posterior, success, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
             refined.sort(key=lambda candidate: -candidate.value)
             found = [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
             settled = refined[0].value < math.log(NEGLIGIBLE) or self._is_close(refined[0].row)
@@ -141,7 +146,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         left = self._pool.left(self.observations)
         return self._pool.rows[rng.permutation(left)[:MOST_DRAWN]]
 
-    def _scores(self, posterior: TreedPosterior, rows: Array) -> Array:
+    def _scores(self, posterior: TreedPosterior, success: Success | None, rows: Array) -> Array:
         """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
         numbers, leaves = self._inputs(rows), posterior.leaves(rows)
         values = np.empty(len(rows))
@@ -151,12 +156,9 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
             predictions = posterior.each(leaf, numbers[index])
             each = [log_ei(p.mean, p.sd, best) for p, best in zip(predictions, lowest, strict=True)]
             values[index] = np.logaddexp.reduce(each, axis=0) - math.log(len(each))
-        chance = self._log_feasible()
-        if chance:
-            values += [chance.get(path, 0.0) for path in self.space.paths_of(rows)]
-        return values
+        return values if success is None else values + success.log_chances(self.space.paths_of(rows), rows)
 
-    def _refined(self, posterior: TreedPosterior, row: Array, value: float) -> Candidate:
+    def _refined(self, posterior: TreedPosterior, success: Success | None, row: Array, value: float) -> Candidate:
         """The score climbed from a row inside its leaf, where it is continuous, and its path."""
         start = Candidate(value, self.space.path_of(row), row)
         box = box_of(self.space, start.path)
@@ -165,7 +167,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         box = box._replace(bounds=inside)
 
         def score(path: Path, rows: Array) -> Array:
-            return self._scores(posterior, rows)
+            return self._scores(posterior, success, rows)
 
         return refine(self.space, start, box, score, numeric_slope(score, box), STEPS, EXACT)
 
@@ -174,7 +176,7 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
     def _fit(self, remember: bool = True) -> Fitted[TreedPosterior]:
         known = self._known()
         rows, losses, paths, _ = self._enough(known)
-        scale = scale_of(losses, compress=False, robust=False)
+        scale = self._transform(known)
         y = scale.forward(losses)
         method = self._method
         model = TreedGP(self.space, self._inputs, rows, y, method["warp"], method["tree"], method["conditioning"], self.seed)

@@ -13,10 +13,11 @@ from raytree.errors import SettingError, SpaceError, one_of
 from raytree.explain import Explanation, path_table
 from raytree.gp import linalg
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.transform import TRANSFORMS, Transform
+from raytree.models.success import Success
 from raytree.models.tree_posterior import Prediction
 from raytree.observations import Losses, Status, Trial
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.scaling import Scale
 from raytree.space import Path, Point, Space
 from raytree.space.migrate import migrate
 
@@ -33,11 +34,14 @@ MOST_PATHS = 24
 """With more paths than this, full EI is for the most promising ones."""
 DOUBT = 2.0
 """In standard deviations: what is better by more than that is better."""
-NEGLIGIBLE, EXPLORE_EVERY = 1e-4, 2
-"""Below this expected improvement, in standardised units, every second suggestion goes where little was tried."""
+NEGLIGIBLE = 1e-4
+"""Less expected improvement than this, in units of the transformed losses, is none."""
+EXPLORE_EVERY = 2
+"""Once none is expected, one in so many suggestions goes where little was tried."""
 MOST_KNOWN, MOST_RUNNING = 256, 128
 """Of one block of the model (a path, or everything): beyond, the best half and an even selection of the rest are enough, and the
 running trials that were suggested last."""
+FAILED = (Status.INVALID, Status.ERRORED)
 FANTASIES = 8
 """Guesses at the values of running trials."""
 DRAWN, SPRAYED, SPREADS = 24, 8, (0.1, 0.01, 0.001)
@@ -58,13 +62,13 @@ class Fitted(NamedTuple, Generic[P]):
     """
 
     posterior: P
-    scale: Scale
+    scale: Transform
     best: float
     around: dict[Path, Array]
     visited: list[Path]
 
 
-def fitted_to(posterior: P, scale: Scale, rows: Array, y: Array, paths: Sequence[Path]) -> Fitted[P]:
+def fitted_to(posterior: P, scale: Transform, rows: Array, y: Array, paths: Sequence[Path]) -> Fitted[P]:
     """A posterior with its surroundings, for the rows (n, d) it was fitted to, which are good where y (n,) is low."""
     around: dict[Path, list[int]] = {}
     for k in np.argsort(y, kind="stable").tolist():
@@ -126,6 +130,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         self.treatment = pending
         self._theta: Array | None = None
         self._fitted_to = 0
+        self._success_theta: dict[tuple[str, object], float] = {}
+        self._success_fitted_to = 0
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "pending": self.treatment}
@@ -205,8 +211,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         raise NotImplementedError
 
     def _unknown(self) -> tuple[Array, list[Path]]:
-        """Rows and paths of trials without a value."""
-        unknown = self._latest(self.observations.unknown())
+        """Rows and paths of running trials."""
+        unknown = self._latest(self.pending)
         return np.array([t.row for t in unknown]), [t.path for t in unknown]
 
     def _latest(self, trials: list[Trial]) -> list[Trial]:
@@ -237,7 +243,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _draws(self) -> bool:
         """Whether the next suggestion comes from a drawn function."""
-        return self.treatment == "thompson" and len(self.observations.unknown()) > 0
+        return self.treatment == "thompson" and bool(self.pending)
 
     def _drawn(self, fitted: Fitted[P], rows: Array, rng: np.random.Generator) -> list[Array]:
         """Rows (m, d) in the order of a function drawn from the posterior, lowest first (Thompson sampling)."""
@@ -248,23 +254,38 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _places(self, fitted: Fitted[P], paths: Sequence[Path], rng: np.random.Generator) -> Array:
         """(m, d) rows to look for the lowest value of a drawn function: random ones, and some around good ones."""
-        space, chance = self.given_space, self._log_feasible()
-        valid = [path for path in paths[:MOST_PATHS] if math.log(max(rng.random(), 1e-300)) <= chance.get(path, 0.0)]
+        space = self.given_space
         groups = []
-        for path in valid or paths[:1]:
+        for path in paths[:MOST_PATHS]:
             units = [rng.random((DRAWN, space.d))]
             for row in fitted.around.get(path, np.empty((0, space.d))):
                 units += [np.nan_to_num(row, nan=0.5) + spread * rng.normal(size=(SPRAYED, space.d)) for spread in SPREADS]
             groups.append(space.on_path(path, np.clip(np.concatenate(units), 0.0, 1.0)))
         return np.concatenate(groups)
 
-    def _log_feasible(self) -> dict[Path, float]:
-        """Per path the log of its chance to give a valid value: one success is believed in beforehand, never none."""
-        good, bad = (
-            Counter(trial.path for trial in self.observations.with_status(*which))
-            for which in ((Status.FINISHED,), (Status.INVALID, Status.ERRORED))
-        )
-        return {path: math.log((good[path] + 1) / (good[path] + count + 1)) for path, count in bad.items()}
+    def _success(self) -> Success | None:
+        """The chance of success of rows; None while nothing has failed."""
+        ended = [trial for trial in self.observations if trial.status is not Status.RUNNING]
+        failed = np.array([trial.status in FAILED for trial in ended], dtype=bool)
+        if not failed.any():
+            return None
+        kept = ended[-MOST_KNOWN:]
+        rows = np.array([self._plain_rows(trial)[0] for trial in kept])
+        due = len(ended) >= next_fit(self._success_fitted_to, 10)
+        model = Success(self._plain, rows, [t.path for t in kept], failed[-MOST_KNOWN:], self._success_theta, due)
+        if due:
+            self._success_theta.update(model.theta)
+            self._success_fitted_to = len(ended)
+        return model
+
+    def _transform(self, data: Losses) -> Transform:
+        """From losses to what the model sees: of what trials said last, failed ones left out."""
+        last = {
+            trial.number: loss
+            for trial, loss in zip(data.trials, data.losses.tolist(), strict=True)
+            if trial.status not in FAILED
+        }
+        return TRANSFORMS[self._method["transform"]](np.array(list(last.values())))
 
     # What was learnt
 
@@ -315,8 +336,9 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _in_units(self, fitted: Fitted[P], prediction: Prediction) -> tuple[float, float]:
         """Mean and sd of one prediction, in the user's sign and units."""
-        low, high = fitted.scale.backward(np.array([prediction.mean[0], prediction.mean[0] + prediction.sd[0]]))
-        return float(self.observations.sign * low), float(high - low)
+        mean, sd = float(prediction.mean[0]), float(prediction.sd[0])
+        low, middle, high = fitted.scale.backward(np.array([mean - sd, mean, mean + sd])).tolist()
+        return self.observations.sign * middle, max(middle - low, (high - low) / 2.0)
 
     def explain(self) -> Explanation:
         """Per path: trials, best value, share, and what the model says of its best trial; then what it says in general."""
@@ -354,7 +376,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
 
     def _method_state(self) -> dict[str, Any]:
         theta = None if self._theta is None else self._theta.tolist()
-        return {"theta": theta, "fitted_to": self._fitted_to}
+        success = {"theta": dump_named(self._success_theta), "fitted_to": self._success_fitted_to}
+        return {"theta": theta, "fitted_to": self._fitted_to, "success": success}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         theta = state["theta"]
@@ -363,3 +386,24 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             if theta.shape != (self._theta_length(),) or not np.all(np.isfinite(theta)):
                 raise ValueError("bad hyperparameters")
         self._theta, self._fitted_to = theta, int(state["fitted_to"])
+        success = state["success"]
+        self._success_theta, self._success_fitted_to = load_named(success["theta"]), int(success["fitted_to"])
+
+
+Named = dict[tuple[str, object], float]
+"""Hyperparameters by kind and what they are of: a path, a parameter, or None."""
+
+
+def dump_named(theta: Named) -> list[list[Any]]:
+    """Named hyperparameters as JSON values."""
+    return [[kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in theta.items()]
+
+
+def load_named(saved: Any) -> Named:
+    """The inverse of `dump_named`; raises ValueError for what is no finite number."""
+    theta: Named = {}
+    for kind, which, value in saved:
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"bad hyperparameter {value!r}")
+        theta[str(kind), tuple(which) if isinstance(which, list) else which] = float(value)
+    return theta

@@ -7,7 +7,6 @@ tied hyperparameters, log-EI on every promising path. `PAPER` and `PAPER_NONLINE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,34 +15,37 @@ import numpy as np
 from raytree.acquisition.improvement import log_ei_at
 from raytree.acquisition.maximize import Candidate, maximize
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
-from raytree.errors import SettingError
+from raytree.errors import SettingError, one_of
 from raytree.explain import Explanation
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.features import EDGE, Features
+from raytree.models.success import Success
 from raytree.models.tree import Settings, TreeModel
 from raytree.models.tree_posterior import Together, TreePosterior
 from raytree.observations import Trial
 from raytree.optimizers.fidelity import FidelityOptimizer
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
-from raytree.scaling import Scale, scale_of
+from raytree.optimizers.surrogate import MOST_PATHS, Fitted, dump_named, fitted_to, load_named, next_fit
 from raytree.space import Path
 
 if TYPE_CHECKING:
     import pandas
 
 PAPER: dict[str, Any] = {
-    "shared": "linear", "weights": "nodes", "leaf": "own", "offsets": True, "search": "two-step", "compress": False,
-    "explore": False, "rough": False,
+    "shared": "linear", "weights": "nodes", "leaf": "own", "offsets": True, "search": "two-step", "transform": "linear",
+    "explore": False, "improvement": "plain",
 }  # fmt: skip
 PAPER_NONLINEAR: dict[str, Any] = {**PAPER, "shared": "fourier"}
 INDEPENDENT: dict[str, Any] = {
-    "shared": "none", "weights": "none", "leaf": "alive", "offsets": True, "tied": False, "search": "all", "compress": False,
-    "explore": False, "rough": False,
+    "shared": "none", "weights": "none", "leaf": "alive", "offsets": True, "tied": False, "search": "all", "transform": "linear",
+    "explore": False, "improvement": "plain",
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
-EVALUATIONS, REFIT = 10, 10
-"""Of the likelihood in one fit; a fit for one in so many new observations."""
+EVALUATIONS = 15
+"""Of the likelihood in one fit, from each of two starts."""
+REFIT = 10
+"""Hyperparameters are estimated again when there is one new observation for so many old ones."""
 
 
 class TreeOptimizer(FidelityOptimizer[TreePosterior]):
@@ -58,12 +60,10 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         offsets: whether each visited leaf has a fitted offset b_p (the paper).
         search: "all" (full EI on every path, or on the 24 most promising of many), a number of paths, or "two-step" (path-EI
             chooses the path and its shared parameters, EI the rest; the paper).
-        compress: whether losses above the median are compressed.
-        explore: whether exploring is guarded: some suggestions go to the path or the category tried least, early ones not
-            far out into corners, see `acquisition.explore` and `acquisition.typical`.
-        rough: whether what looks like noise is taken for roughness of a deterministic objective: improvement is then sought on
-            the best value seen, which rewards places that are good on average (benchmarks/README.md). Needs `leaf="alive"`, and
-            is off with `fidelity_key`.
+        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
+        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated amplitude) or
+            "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
+        explore: whether every second suggestion goes to the path that was tried least, once the model expects nothing.
         settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
@@ -77,32 +77,27 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         tied: bool = True,
         offsets: bool = False,
         search: str | int = "all",
-        compress: bool = True,
+        transform: str = "robust",
+        improvement: str = "known",
         explore: bool = True,
-        rough: bool = True,
         **settings: Any,
     ) -> None:
         super().__init__(space, **settings)
-        if leaf not in ("alive", "own"):
-            raise SettingError("leaf", f"must be 'alive' or 'own', got {leaf!r}.")
+        one_of("leaf", leaf, ("alive", "own"))
+        one_of("transform", transform, TRANSFORMS)
+        one_of("improvement", improvement, ("known", "plain"))
         if search not in ("all", "two-step") and not (type(search) is int and search > 0):
             raise SettingError("search", f"must be 'all', 'two-step' or a number of paths, got {search!r}.")
         self._method: dict[str, Any] = {
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
-            "compress": compress, "explore": explore, "rough": bool(rough),
+            "transform": transform, "improvement": improvement, "explore": bool(explore),
         }  # fmt: skip
-        self._variant = Settings(leaf, tied, offsets, self._fidelity["context"])
+        self._variant = Settings(leaf, tied, offsets, self._fidelity["context"], improvement)
         self._features = self._features_of(self.context is not None)
         self._named: dict[tuple[str, object], float] = {}  # hyperparameters by name: which there are depends on what was visited
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self._method}
-
-    @property
-    def _rough(self) -> bool:
-        """Whether there is roughness: not where a leaf's kernel does not see all that varies, nor where most evaluations are
-        cheap ones, which do not say how rough the end is."""
-        return bool(self._method["rough"]) and self._method["leaf"] == "alive" and not self._chooses
 
     def _features_of(self, fidelity: bool) -> Features:
         return Features(self._plain, self._method["shared"], self._method["weights"], self.seed, fidelity)
@@ -118,31 +113,37 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             known = known_paths(self._plain, fitted.visited, rng)
             if self._draws():
                 return self._drawn(fitted, self._places(fitted, known, rng), rng)
-            posterior = self._with_pending(fitted, rng)
+            posterior, success = self._with_pending(fitted, rng), self._success()
             if self._method["search"] == "two-step":
-                return self._with_lengths(fitted, self._two_step(fitted, posterior, known, rng))
+                return self._with_lengths(fitted, self._two_step(fitted, posterior, success, known, rng))
             k = MOST_PATHS if self._method["search"] == "all" else int(self._method["search"])
             first = posterior.parts[0]
             paths = promising(self._plain, known, lambda p, rows: optimistic(first, p, rows, fitted.best), k, rng)
-            candidates = self._maximize(fitted, posterior, paths, rng)
-            found = self._guarded(fitted, candidates, known, rng) if self._method["explore"] else candidates
-            return self._suggested(fitted, posterior, found)
+            candidates = self._maximize(fitted, posterior, success, paths, rng)
+            found = self._elsewhere(candidates, success, known, rng)
+            return self._suggested(fitted, posterior, success, found)
 
     def _maximize(
         self,
         fitted: Fitted[TreePosterior],
         posterior: TreePosterior | Together,
+        success: Success | None,
         paths: list[Path],
         rng: np.random.Generator,
         like: Array | None = None,
     ) -> list[Candidate]:
         """Full log-EI, eq. (5), on some paths, weighed by each path's chance of a valid value."""
-        score, slope = self._gains(posterior, self._log_feasible())
+        score, slope = self._gains(posterior, success)
         model = fitted.around[fitted.visited[0]][0]
         return maximize(self._plain, paths, score, slope, fitted.around, rng, like=like, model=model)
 
     def _two_step(
-        self, fitted: Fitted[TreePosterior], posterior: TreePosterior | Together, paths: list[Path], rng: np.random.Generator
+        self,
+        fitted: Fitted[TreePosterior],
+        posterior: TreePosterior | Together,
+        success: Success | None,
+        paths: list[Path],
+        rng: np.random.Generator,
     ) -> list[Candidate]:
         """Section 3.2: the path and its shared parameters by path-EI, eq. (6), then the leaf's own by EI, eq. (5)."""
 
@@ -155,7 +156,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             return log_ei_at(*one.gradient(path, row, whole=False), fitted.best)
 
         first = maximize(self._plain, paths, score, slope, {}, rng)[0]
-        return self._maximize(fitted, posterior, [first.path], rng, like=first.row)
+        return self._maximize(fitted, posterior, success, [first.path], rng, like=first.row)
 
     # The model
 
@@ -164,7 +165,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         data = self._enough(known)
         due = len(known.losses) >= next_fit(self._fitted_to, REFIT)
         target = self._target(data) if target is None else target
-        scale = self._scale(data, self._method["compress"])
+        scale = self._transform(known)
         fitted, theta = self._fit_to(data.rows, data.losses, data.paths, scale, target, self._named, due)
         if due and remember:
             self._named.update(theta)
@@ -179,7 +180,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         rows: Array,
         losses: Array,
         paths: Sequence[Path],
-        scale: Scale,
+        scale: Transform,
         target: float,
         previous: dict | None = None,
         estimate: bool = True,
@@ -190,13 +191,13 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             self._features = self._features_of(self.context is not None)
         model = TreeModel(self._plain, self._features, rows, y, paths, self._variant)
         theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
-        posterior = model.posterior(theta, target, self._rough)
+        posterior = model.posterior(theta, target)
         good = y if self.context is None else posterior.target_means()
         return fitted_to(posterior, scale, rows[:, : self._plain.d], good, paths), model.named(theta)
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[TreePosterior]:
         target = float(rows[:, -1].max()) if self.context is not None else 1.0
-        return self._fit_to(rows, losses, paths, scale_of(losses, self._method["compress"]), target)[0]
+        return self._fit_to(rows, losses, paths, TRANSFORMS[self._method["transform"]](losses), target)[0]
 
     def _describe(self, fitted: Fitted[TreePosterior], trial: Trial) -> dict[str, float]:
         row = self._plain_rows(trial)
@@ -225,15 +226,8 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     # State
 
     def _method_state(self) -> dict[str, Any]:
-        theta = [
-            [kind, list(which) if isinstance(which, tuple) else which, value] for (kind, which), value in self._named.items()
-        ]
-        return {**super()._method_state(), "theta": theta}
+        return {**super()._method_state(), "theta": dump_named(self._named)}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method({**state, "theta": None})
-        self._named = {}
-        for kind, which, value in state["theta"]:
-            if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ValueError(f"bad hyperparameter {value!r}")
-            self._named[str(kind), tuple(which) if isinstance(which, list) else which] = float(value)
+        self._named = load_named(state["theta"])

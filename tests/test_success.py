@@ -1,0 +1,90 @@
+"""The chance of success: where trials fail, on a path and inside it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from raytree import BOSHOptimizer, CondKernelOptimizer, HTBOOptimizer, TreeOptimizer
+from raytree.acquisition.maximize import box_of, numeric_slope
+from raytree.models.success import CAUTION, Success
+from raytree.space import Categorical, Float, Space
+from tests.spaces import MODELS
+
+SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
+
+
+def model_of(space, rule, n=60):
+    rows = space.sample(np.random.default_rng(0), n)
+    failed = np.array([rule(space.config(space.decode(row))) for row in rows])
+    return Success(space, rows, space.paths_of(rows), failed)
+
+
+def test_a_region_inside_a_path_is_told_from_the_rest():
+    model = model_of(SQUARE, lambda config: config["x"] < 0.4)
+    grid = np.array([[x, y] for x in (0.1, 0.2, 0.6, 0.9) for y in (0.1, 0.5, 0.9)])
+    chance = model.log_chance((), grid)
+    assert chance[:6].max() < -3.0
+    assert chance[6:].min() > -0.5
+
+
+def test_a_path_that_always_fails_is_told_from_the_others():
+    space = Space({"m": Categorical([{"x": Float(0, 1)}, {"y": Float(0, 1)}])})
+    model = model_of(space, lambda config: "x" in config["m"], 20)
+    middle = [space.on_path(path, np.full((1, space.d), 0.5)) for path in space.paths()]
+    bad, good = (float(model.log_chance(path, row)[0]) for path, row in zip(space.paths(), middle, strict=True))
+    assert bad < -3.0 < -0.5 < good
+
+
+def test_what_is_unknown_is_expected_to_work():
+    rows = np.array([[0.1, 0.1], [0.12, 0.1], [0.1, 0.12], [0.3, 0.3], [0.32, 0.3]])
+    model = Success(SQUARE, rows, [()] * 5, np.array([True, True, True, False, False]))
+    assert math.exp(model.log_chance((), np.array([[0.9, 0.9]]))[0] / CAUTION) > 0.4
+
+
+def test_gradients_by_differences():
+    rng = np.random.default_rng(1)
+    for space, rule in ((SQUARE, lambda c: c["x"] + c["y"] < 0.8), (Space(MODELS), lambda c: c["model"]["kind"] == "svm")):
+        model = model_of(space, rule, 30)
+        for path in space.paths()[:3]:
+            box = box_of(space, path)
+            row = space.on_path(path, rng.random((1, space.d)))[0]
+            value, gradient = model.log_chance_slope(path, row)
+            slow, by_row = numeric_slope(model.log_chance, box)(path, row)
+            assert value == pytest.approx(slow)
+            np.testing.assert_allclose(gradient[box.continuous], by_row[box.continuous], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer, HTBOOptimizer, BOSHOptimizer])
+@pytest.mark.parametrize("how", ["error", "nan"])
+def test_few_trials_go_where_the_others_have_failed(make, how):
+    """The loss falls towards x = 0, and everything below 0.4 fails: random search would fail 12 times in 30."""
+    optimizer = make(SQUARE, seed=0, num_initial=6)
+    failed = 0
+    for k in range(36):
+        suggestion = optimizer.ask()
+        x, y = suggestion.config["x"], suggestion.config["y"]
+        if x >= 0.4:
+            optimizer.tell(suggestion.id, x + (y - 0.5) ** 2)
+        elif how == "error":
+            optimizer.fail(suggestion.id)
+        else:
+            optimizer.tell(suggestion.id, math.nan)
+        failed += k >= 6 and x < 0.4
+    assert failed <= 8
+    assert optimizer.recommend().config["x"] < 0.6
+
+
+def test_a_search_with_failures_goes_on_the_same_after_a_restore():
+    optimizer = TreeOptimizer(SQUARE, seed=0, num_initial=4)
+    for k in range(20):
+        suggestion = optimizer.ask()
+        optimizer.fail(suggestion.id) if suggestion.config["x"] < 0.3 else optimizer.tell(suggestion.id, suggestion.config["x"])
+        if k == 12:
+            other = TreeOptimizer.from_state(optimizer.state())
+        elif k > 12:
+            again = other.ask()
+            assert again.config == suggestion.config
+            other.fail(again.id) if again.config["x"] < 0.3 else other.tell(again.id, again.config["x"])
