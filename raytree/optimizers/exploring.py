@@ -32,8 +32,6 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
     expects nothing any more: every second suggestion then goes to the path that was tried least, searched as if it were
     alone."""
 
-    _method: dict[str, Any]
-
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._queue: list[Point] = []  # suggestions that were found together with an earlier one

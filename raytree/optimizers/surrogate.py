@@ -120,6 +120,8 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             one minimises a function drawn from the posterior), or "ignore".
     """
 
+    _method: dict[str, Any]
+    """The settings of the method itself."""
     PENDING: ClassVar[tuple[str, ...]] = ("believer", "fantasy", "thompson", "ignore")
 
     def __init__(self, space: Any, added: Added | None = None, *, pending: str = "believer", **settings: Any) -> None:
