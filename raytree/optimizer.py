@@ -32,13 +32,16 @@ from raytree.observations import Observations, Status, Trial, as_value
 from raytree.space import Point, Space
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
-from raytree.space.serial import dump, fingerprint, load, storable
+from raytree.space.serial import alike, dump, fingerprint, load, storable
 
 logger = logging.getLogger("raytree")
 
 _RANDOM_TRIES = 64
 LISTABLE = 200_000
 """Finite spaces up to this size are listed to find what is left."""
+LARGEST_DESIGN = 1_000_000
+"""Suggestions from the initial design; more is a slip of the pen, or somebody's forgery."""
+LARGEST_BUDGET = 2**63 - 1
 
 
 class Suggestion(NamedTuple):
@@ -94,8 +97,8 @@ class Optimizer:
     ) -> None:
         self.space = space if isinstance(space, Space) else Space(space)
         self.seed = _checked_seed(seed)
-        self.budget = _positive("budget", budget)
-        self.num_initial = _positive("num_initial", num_initial) or default_length(self.space, self.budget)
+        self.budget = _positive("budget", budget, LARGEST_BUDGET)
+        self.num_initial = _positive("num_initial", num_initial, LARGEST_DESIGN) or default_length(self.space, self.budget)
         self.observations = Observations(self.space, mode, on_error, max_t)
         self._requested: list[Point] = []
         self._asks = 0
@@ -292,13 +295,18 @@ class Optimizer:
         """The inverse of `_method_state`, called after the trials are back."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **objects: Any) -> Optimizer:
+    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **settings: Any) -> Optimizer:
         """The optimizer of a state; of the saved kind, which must be this class or one below it.
+
+        Without a space the state is trusted: it decides which keys and values configurations have. With one, they come
+        from your space and your settings, and a state that has others is refused.
 
         Args:
             state: from `state`, or from `raytree.state.read`.
-            space: needed only if the space holds objects that a file cannot; must be the one that was saved.
-            objects: the settings in `OBJECTS`, if the search had any.
+            space: the space that was saved; needed if it holds objects that a file cannot, or if you do not trust the
+                state.
+            settings: those in `OBJECTS`, if the search had any; with a space, also those that add to configurations
+                (`seed_key`, `fidelity_key`, ...). Of all others the saved ones count.
 
         Raises:
             StateError: if anything is missing or wrong. Nothing is changed then.
@@ -307,23 +315,25 @@ class Optimizer:
         if kind is None or not issubclass(kind, cls):
             raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
         try:
-            return kind._load(state, space, objects)
+            return kind._load(state, space, settings)
         except StateError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise StateError("state", f"malformed ({type(error).__name__}: {error}).", "Use another snapshot.") from error
 
     @classmethod
-    def _load(cls, state: dict[str, Any], space: Space | Any | None, objects: dict[str, Any]) -> Optimizer:
-        if space is not None:
-            space = space if isinstance(space, Space) else Space(space)
-            if fingerprint(space) != state["fingerprint"]:
-                raise StateError("space", "is not the space of the saved search.", "Pass the same space, or none.")
-        elif state["space"] is None:
-            raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
+    def _load(cls, state: dict[str, Any], given: Space | Any | None, settings: dict[str, Any]) -> Optimizer:
+        objects = {name: settings[name] for name in cls.OBJECTS if name in settings}
+        if given is None:
+            if state["space"] is None:
+                raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
+            optimizer = cls(Space(load(state["space"])), **state["settings"], **objects)
         else:
-            space = Space(load(state["space"]))
-        optimizer = cls(space, **state["settings"], **objects)
+            space = given if isinstance(given, Space) else Space(given)
+            _check_same(space, state["fingerprint"])
+            optimizer = cls(space, **state["settings"], **objects)
+            yours = cls(space, **{name: value for name, value in settings.items() if name not in cls.OBJECTS})
+            _check_added(space, optimizer.space, yours.space)
         for saved in state["trials"]:
             optimizer._restore_trial(saved)
         optimizer._requested = [optimizer._checked_point(point) for point in state["requested"]]
@@ -367,6 +377,34 @@ def _dump_trial(trial: Trial) -> dict[str, Any]:
     }
 
 
+def _check_same(space: Space, saved: str) -> None:
+    """Raises `StateError` if a space has another fingerprint than the saved one; warns where that does not say enough."""
+    if fingerprint(space) != saved:
+        raise StateError(
+            "space",
+            "is not the space of the saved search.",
+            "Pass the same space, in the same order, or none if you trust the file.",
+        )
+    names = list(dict.fromkeys(alike(dump(space.structure))))
+    if names:
+        message = "raytree: choices of type %s look all the same; keep them in the order of the saved search"
+        logger.warning(message, ", ".join(names))
+
+
+def _check_added(space: Space, saved: Space, yours: Space) -> None:
+    """Raises `StateError` if the saved settings make another space of the given one than yours do."""
+    if fingerprint(saved) == fingerprint(yours):
+        return
+    added, expected = ([key for key in made.structure if key not in space.structure] for made in (saved, yours))
+    if added != expected:
+        what = f"adds {added or 'nothing'} to configurations; your settings add {expected or 'nothing'}."
+    else:
+        what = f"gives {added} other values than your settings do."
+    raise StateError(
+        "settings", f"the saved search {what}", "Give the settings of the saved search, or no space if you trust the file."
+    )
+
+
 def _checked_seed(seed: int | None) -> int:
     if seed is None:
         return secrets.randbits(31)
@@ -375,11 +413,11 @@ def _checked_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def _positive(name: str, value: int | None) -> int | None:
+def _positive(name: str, value: int | None, largest: int) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise SettingError(name, f"must be a positive integer or None, got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= largest:
+        raise SettingError(name, f"must be a positive integer up to {largest:,} or None, got {value!r}.")
     return int(value)
 
 

@@ -375,19 +375,18 @@ class RaytreeSearcher(Searcher):
         payload = document.read(content, str(path))
         if payload.get("searcher") != type(self).__name__:
             raise StateError(str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
-        strings = [payload.get(key) for key in ("metric", "mode", "time_attr")]
-        if not all(value is None or isinstance(value, str) for value in strings) or strings[2] is None:
-            raise StateError(str(path), "malformed.", "Use another snapshot.")
-        saved = payload.get("optimizer")
+        saved = _checked_payload(payload, str(path))
+        for name, own in (("metric", self._metric), ("mode", self._mode)):
+            if own is not None and saved[name] is not None and own != saved[name]:
+                raise StateError(str(path), f"has the {name} {saved[name]!r}, the searcher {own!r}.", "Give the same, or none.")
         optimizer = None
-        if saved is not None:
-            if not isinstance(saved, dict):
-                raise StateError(str(path), "malformed.", "Use another snapshot.")
-            objects = {name: self._settings[name] for name in self.optimizer_class.OBJECTS if name in self._settings}
-            optimizer = self.optimizer_class.from_state(saved, self._space, **objects)
-        self._metric, self._mode, self._time_attr = strings[0], strings[1], strings[2]
-        self._max_concurrent = payload.get("max_concurrent")
-        self._own_space = bool(payload.get("own_space"))
+        if saved["optimizer"] is not None:
+            optimizer = self.optimizer_class.from_state(saved["optimizer"], self._space, **self._settings)
+            if optimizer.observations.mode != saved["mode"]:
+                raise StateError(str(path), "contradicts itself.", "Use another snapshot.")
+        self._metric, self._mode, self._time_attr = saved["metric"], saved["mode"], saved["time_attr"]
+        self._max_concurrent = saved["max_concurrent"]
+        self._own_space = self._own_space or bool(saved["own_space"])
         if optimizer is not None:
             self._optimizer, self._space, self._budget = optimizer, optimizer.given_space, optimizer.budget
 
@@ -419,6 +418,18 @@ class RaytreeSearcher(Searcher):
         label = space.path_label(trial.path)
         where = " ".join(([label] if label != "all" else []) + named)
         logger.info("#%d %s -> %s%s", trial.number + 1, where, ending, record)
+
+
+def _checked_payload(payload: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a searcher has saved, of the right types; raises `StateError`."""
+    kinds: dict[str, tuple[type, ...]] = {"metric": (str,), "mode": (str,), "time_attr": (str,), "optimizer": (dict,)}
+    kinds["max_concurrent"] = (int,)
+    values = {name: payload.get(name) for name in (*kinds, "own_space")}
+    if not all(values[name] is None or isinstance(values[name], kind) for name, kind in kinds.items()):
+        raise StateError(where, "malformed.", "Use another snapshot.")
+    if values["mode"] not in (None, "min", "max"):
+        raise StateError(where, f"malformed: the mode is {values['mode']!r}.", "Use another snapshot.")
+    return values
 
 
 def _config_of(result: dict) -> dict | None:
