@@ -1,11 +1,12 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
 # make check  lint, types, import direction
+# make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow check wheel clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -36,6 +37,10 @@ check: .venv/ready-dev
 	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
 	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
 
+wheel: .venv/ready
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("raytree needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
@@ -51,4 +56,4 @@ check: .venv/ready-dev
 	@touch $@
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
