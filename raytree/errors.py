@@ -74,6 +74,10 @@ class StateError(RaytreeError):
     """A saved state cannot be loaded; whatever was being restored is left as it was."""
 
 
+class DamagedStateError(StateError):
+    """A state file cannot be read, was cut short or altered: another snapshot may be whole."""
+
+
 def one_of(name: str, value: object, allowed: Iterable[str]) -> None:
     """Raises `SettingError` if a setting has none of its allowed values."""
     if value not in tuple(allowed):

@@ -18,14 +18,15 @@ from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 from ray.tune.search.searcher import Searcher
 
 from raytree import state as document
-from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
+from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
+from raytree.searchers import driver
 from raytree.searchers.history import read_history
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
-from raytree.space.serial import fingerprint
+from raytree.space.serial import dump, fingerprint, load, storable
 from raytree.space.when import contains_when
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RaytreeSearcher(Searcher):
         evaluated_rewards: metric values of the first of them; those are not run again.
         seed: makes suggestions reproducible.
         num_initial: suggestions from the space-filling design, the points above included.
-        time_attr: what counts the progress of a trial in its results.
+        time_attr: what counts the progress of a trial in its results; with None its reports are counted.
         on_error: what a trial that failed means: "ignore" or "penalize".
         method: settings of the optimizer; with a scheduler that stops trials, `max_t` among them: the `time_attr` of a complete
             trial, as the scheduler has it.
@@ -79,7 +80,7 @@ class RaytreeSearcher(Searcher):
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,
-        time_attr: str = TRAINING_ITERATION,
+        time_attr: str | None = TRAINING_ITERATION,
         on_error: str = "ignore",
         **method: Any,
     ) -> None:
@@ -104,6 +105,7 @@ class RaytreeSearcher(Searcher):
         self._given: list[tuple[dict, Any, bool, list | None]] = []
         self._optimizer: Optimizer | None = None
         self._warned: set[str] = set()
+        self._signed_at: float | None = None
         if len(self._rewards) > len(self._points):
             raise SettingError("evaluated_rewards", "more values than points_to_evaluate.", "Give one value a point.")
         self._check()
@@ -121,6 +123,8 @@ class RaytreeSearcher(Searcher):
                     optimizer.point(point)
                 except ConfigurationError as error:
                     raise type(error)(f"points_to_evaluate[{k}]: {error.where}", error.problem, error.remedy) from None
+            for parameters, *_ in self._given:
+                optimizer.point(parameters)
 
     # Set-up
 
@@ -258,7 +262,7 @@ class RaytreeSearcher(Searcher):
         return value
 
     def _time(self, result: dict) -> float | None:
-        t = as_value(result.get(self._time_attr))
+        t = None if self._time_attr is None else as_value(result.get(self._time_attr))
         return t if t is not None and t > 0 else None
 
     # Points evaluated elsewhere
@@ -343,13 +347,21 @@ class RaytreeSearcher(Searcher):
     def from_experiment(cls, directory: str | Path, **settings: Any) -> Self:
         """The searcher of an experiment directory: after `Tuner.restore` the user holds none."""
         searcher = cls(**settings)
-        searcher.restore_from_dir(str(Path(directory).expanduser()))
+        searcher._restore_newest(Path(directory).expanduser())
         return searcher
 
     # State
 
     def save(self, checkpoint_path: str) -> None:
-        """Writes everything needed to go on, as one JSON document."""
+        """Writes everything needed to go on, as one JSON document: whole, or not at all.
+
+        A disk that is full is a warning: the search goes on, and an older file at that place stays as it was.
+
+        Raises:
+            StateError: if there can be no such file.
+        """
+        path = Path(checkpoint_path)
+        started = self._space is not None and self._mode is not None
         payload = {
             "searcher": type(self).__name__,
             "metric": self._metric,
@@ -357,38 +369,108 @@ class RaytreeSearcher(Searcher):
             "time_attr": self._time_attr,
             "max_concurrent": self._max_concurrent,
             "own_space": self._own_space,
-            "optimizer": None if self._space is None or self._mode is None else self._ready().state(),
+            "optimizer": self._ready().state() if started else None,
+            "waiting": None if started else self._waiting(),
         }
-        Path(checkpoint_path).write_text(document.write(payload), encoding="utf-8")
+        try:
+            document.replace(path, document.write(payload))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise StateError(str(path), f"cannot be written ({error.strerror}).", "Check the path.") from None
+        except OSError as error:
+            message = "the search could not be saved to %s (%s); it goes on, and the last snapshot that was saved stays"
+            self._warn("save", message, path, error.strerror)
+        else:
+            self._warned.discard("save")
+
+    def _waiting(self) -> dict[str, Any] | None:
+        """What was given before the space was known, to be saved."""
+        waiting = {"points": dump(self._points), "rewards": dump(self._rewards), "given": dump(self._given)}
+        if storable(waiting):
+            return waiting
+        self._warn("waiting", "points that were given hold objects that a file cannot; give them again after a restore")
+        return None
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Tune's own snapshot, with a note of who has written it. Never raises: that would end the run."""
+        try:
+            super().save_to_dir(checkpoint_dir, session_str)
+            self._signed_at = driver.sign(Path(checkpoint_dir), session_str, self._signed_at)
+        except Exception as error:  # noqa: BLE001
+            self._warn("save", "the search could not be saved (%s: %s); it goes on", type(error).__name__, error)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Takes up a saved search: space, metric, mode and budget included.
+        """Takes up a saved search: metric, mode, budget and, if the searcher has none, the space included.
 
         Raises:
             StateError: if the file is damaged, foreign, newer, or of another searcher or space; nothing is changed then.
         """
-        path = Path(checkpoint_path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise StateError(str(path), f"cannot be read ({error.strerror}).", "Check the path.") from None
-        payload = document.read(content, str(path))
+        self._restore(document.load(Path(checkpoint_path)), checkpoint_path)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Takes up the search of an experiment directory, from the newest snapshot that is whole.
+
+        Raises:
+            StateError: as `restore` does, and if another driver is at work there.
+        """
+        driver.refuse_second(Path(checkpoint_dir))
+        self._restore_newest(Path(checkpoint_dir))
+
+    def _restore_newest(self, directory: Path) -> None:
+        """See `restore_from_dir`; looking does not disturb a driver."""
+        paths = sorted(directory.glob(self.CKPT_FILE_TMPL.format("*")), reverse=True)
+        damage: DamagedStateError | None = None
+        for path in paths:
+            try:
+                payload = document.load(path)
+            except DamagedStateError as error:
+                damage = damage or error
+                continue
+            self._restore(payload, str(path))
+            if damage is not None:
+                message = "the newest snapshot is damaged (%s); going on from %s, without what was reported since"
+                logger.warning("raytree: " + message, damage, path)
+            return
+        raise damage or StateError(str(directory), "holds no snapshot of a search.", "Give the folder that Tune wrote.")
+
+    def _restore(self, payload: dict[str, Any], where: str) -> None:
         if payload.get("searcher") != type(self).__name__:
-            raise StateError(str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
-        saved = _checked_payload(payload, str(path))
+            raise StateError(where, f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
+        saved = _checked_payload(payload, where)
         for name, own in (("metric", self._metric), ("mode", self._mode)):
             if own is not None and saved[name] is not None and own != saved[name]:
-                raise StateError(str(path), f"has the {name} {saved[name]!r}, the searcher {own!r}.", "Give the same, or none.")
+                raise StateError(where, f"has the {name} {saved[name]!r}, the searcher {own!r}.", "Give the same, or none.")
         optimizer = None
         if saved["optimizer"] is not None:
             optimizer = self.optimizer_class.from_state(saved["optimizer"], self._space, **self._settings)
             if optimizer.observations.mode != saved["mode"]:
-                raise StateError(str(path), "contradicts itself.", "Use another snapshot.")
-        self._metric, self._mode, self._time_attr = saved["metric"], saved["mode"], saved["time_attr"]
-        self._max_concurrent = saved["max_concurrent"]
+                raise StateError(where, "contradicts itself.", "Use another snapshot.")
+        if saved["waiting"] is not None:
+            self._restore_waiting(saved["waiting"], where)
+        self._metric, self._mode = saved["metric"] or self._metric, saved["mode"] or self._mode
+        self._time_attr, self._max_concurrent = saved["time_attr"], saved["max_concurrent"]
         self._own_space = self._own_space or bool(saved["own_space"])
+        self._optimizer = optimizer
         if optimizer is not None:
-            self._optimizer, self._space, self._budget = optimizer, optimizer.given_space, optimizer.budget
+            self._space, self._budget = optimizer.given_space, optimizer.budget
+
+    def _restore_waiting(self, waiting: dict[str, Any], where: str) -> None:
+        """The inverse of `_waiting`, checked as far as the space is known; changes nothing if something is wrong."""
+        before = self._points, self._rewards, self._given
+        try:
+            self._points, self._rewards, self._given = (load(waiting[name]) for name in ("points", "rewards", "given"))
+            for parameters, _, error, intermediate in self._given:
+                if (
+                    not isinstance(parameters, dict)
+                    or not isinstance(error, bool)
+                    or not isinstance(intermediate, (list, type(None)))
+                ):
+                    raise TypeError(f"{parameters!r} is no evaluated point")
+            if len(self._rewards) > len(self._points):
+                raise ValueError("more values than points")
+            self._check()
+        except (RaytreeError, TypeError, ValueError, KeyError) as error:
+            self._points, self._rewards, self._given = before
+            raise StateError(where, f"its points do not fit ({error}).", "Use another snapshot.") from None
 
     # Talk
 
@@ -423,7 +505,7 @@ class RaytreeSearcher(Searcher):
 def _checked_payload(payload: dict[str, Any], where: str) -> dict[str, Any]:
     """What a searcher has saved, of the right types; raises `StateError`."""
     kinds: dict[str, tuple[type, ...]] = {"metric": (str,), "mode": (str,), "time_attr": (str,), "optimizer": (dict,)}
-    kinds["max_concurrent"] = (int,)
+    kinds |= {"max_concurrent": (int,), "waiting": (dict,)}
     values = {name: payload.get(name) for name in (*kinds, "own_space")}
     if not all(values[name] is None or isinstance(values[name], kind) for name, kind in kinds.items()):
         raise StateError(where, "malformed.", "Use another snapshot.")
