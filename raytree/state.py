@@ -27,13 +27,18 @@ def write(payload: dict[str, Any]) -> str:
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "checksum": "{digest}", "payload": {body}}}\n'
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str, through: Path | None = None) -> None:
     """Writes a file, whole or not at all: what was there stays until all of it is on disk.
+
+    Args:
+        path: the file.
+        text: what is to be in it.
+        through: a folder on the same disk for the unfinished file; the one that `path` is in, if left out.
 
     Raises:
         OSError: if it cannot be written; nothing is left behind then.
     """
-    temporary = path.with_name(f".{uuid.uuid4().hex}-{path.name[-100:]}")
+    temporary = (through or path.parent) / f".{uuid.uuid4().hex}-{path.name[-100:]}"
     try:
         with temporary.open("w", encoding="utf-8") as file:
             file.write(text)

@@ -24,6 +24,7 @@ from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers import driver
 from raytree.searchers.history import read_history
+from raytree.searchers.placeholders import has_placeholders
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
 from raytree.space.serial import dump, fingerprint, load, storable
@@ -106,6 +107,8 @@ class RaytreeSearcher(Searcher):
         self._optimizer: Optimizer | None = None
         self._warned: set[str] = set()
         self._signed_at: float | None = None
+        self._announced = False  # whether Tune has passed its space to this very object
+        self._forgotten = False  # whether the space has placeholders that Tune cannot resolve
         if len(self._rewards) > len(self._points):
             raise SettingError("evaluated_rewards", "more values than points_to_evaluate.", "Give one value a point.")
         self._check()
@@ -143,6 +146,7 @@ class RaytreeSearcher(Searcher):
                 "`when` only works in the searcher's own space: Tune would leave inactive keys in the configuration.",
                 f"Use {type(self).__name__}(space=..., metric=..., mode=...) and no param_space.",
             )
+        self._announced, self._forgotten = True, False
         if self._own_space:
             return False
         space = to_space(config)
@@ -189,6 +193,12 @@ class RaytreeSearcher(Searcher):
     def suggest(self, trial_id: str) -> dict | str | None:
         """A configuration with everything resolved, or `FINISHED` when a finite space is used up."""
         optimizer = self._ready()
+        if self._forgotten:
+            raise SettingError(
+                "param_space",
+                "holds objects, and after a restart Tune has forgotten them: trials would get placeholders.",
+                "Pass it again: Tuner.restore(path, trainable=..., param_space=...).",
+            )
         if trial_id in optimizer.observations:  # asked again for the same trial: the same answer
             return optimizer.space.config(optimizer.observations.trials[trial_id].point)
         suggestion = optimizer.ask(trial_id)
@@ -360,7 +370,10 @@ class RaytreeSearcher(Searcher):
         Raises:
             StateError: if there can be no such file.
         """
-        path = Path(checkpoint_path)
+        self._save(Path(checkpoint_path))
+
+    def _save(self, path: Path, through: Path | None = None) -> None:
+        """See `save`; `through` is a folder for the unfinished file."""
         started = self._space is not None and self._mode is not None
         payload = {
             "searcher": type(self).__name__,
@@ -373,7 +386,7 @@ class RaytreeSearcher(Searcher):
             "waiting": None if started else self._waiting(),
         }
         try:
-            document.replace(path, document.write(payload))
+            document.replace(path, document.write(payload), through)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise StateError(str(path), f"cannot be written ({error.strerror}).", "Check the path.") from None
         except OSError as error:
@@ -392,9 +405,10 @@ class RaytreeSearcher(Searcher):
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's own snapshot, with a note of who has written it. Never raises: that would end the run."""
+        directory = Path(checkpoint_dir)
         try:
-            super().save_to_dir(checkpoint_dir, session_str)
-            self._signed_at = driver.sign(Path(checkpoint_dir), session_str, self._signed_at)
+            self._save(directory / self.CKPT_FILE_TMPL.format(session_str), driver.beside(directory))
+            self._signed_at = driver.sign(directory, session_str, self._signed_at)
         except Exception as error:  # noqa: BLE001
             self._warn("save", "the search could not be saved (%s: %s); it goes on", type(error).__name__, error)
 
@@ -452,6 +466,7 @@ class RaytreeSearcher(Searcher):
         self._optimizer = optimizer
         if optimizer is not None:
             self._space, self._budget = optimizer.given_space, optimizer.budget
+            self._forgotten = not self._announced and has_placeholders(self._space.structure)
 
     def _restore_waiting(self, waiting: dict[str, Any], where: str) -> None:
         """The inverse of `_waiting`, checked as far as the space is known; changes nothing if something is wrong."""

@@ -82,8 +82,15 @@ def sign(directory: Path, session: str, last: float | None) -> float:
     """Leaves this process's note beside a snapshot; returns the time in it, to be given as `last` the next time."""
     now = time.time()
     mine = Note(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()), now, 0.0 if last is None else now - last)
-    document.replace(directory / _FILE.format(session), json.dumps(asdict(mine)))
+    document.replace(directory / _FILE.format(session), json.dumps(asdict(mine)), beside(directory))
     return now
+
+
+def beside(directory: Path) -> Path:
+    """Where unfinished files of a directory can lie: Tune copies the directory at any moment, and fails at what vanishes."""
+    outside = directory.resolve().parent
+    same_disk = outside.stat().st_dev == directory.stat().st_dev
+    return outside if same_disk and os.access(outside, os.W_OK) else directory
 
 
 def refuse_second(directory: Path) -> None:
