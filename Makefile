@@ -1,12 +1,13 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
 # make check  lint, types, import direction
+# make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check wheel clean
+.PHONY: demo test test-slow check states wheel clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -36,6 +37,9 @@ check: .venv/ready-dev
 	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
 	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
 	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
+
+states: .venv/ready-dev
+	$(BIN)/python -m tests.test_states
 
 wheel: .venv/ready
 	rm -rf dist

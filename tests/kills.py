@@ -130,21 +130,23 @@ def snapshot(folder: Path) -> dict[str, float]:
 
 
 class Told(NamedTuple):
-    """What Tune itself has kept of a trial: its configuration, last loss and last t."""
+    """What Tune itself has kept of a trial: its configuration, last loss and last t, and whether it is over."""
 
     config: dict
     loss: float
     t: float
+    over: bool = True
 
 
 def told(folder: Path) -> dict[str, Told]:
     """Tune's own record of an experiment, by trial."""
-    trials = tune.ExperimentAnalysis(str(folder / "run")).trials
-    return {
-        trial.trial_id: Told(trial.config, trial.last_result["loss"], trial.last_result["training_iteration"])
-        for trial in trials
-        if trial.last_result and "loss" in trial.last_result
-    }
+    found = {}
+    for trial in tune.ExperimentAnalysis(str(folder / "run")).trials:
+        last = trial.last_result or {}
+        found[trial.trial_id] = Told(
+            trial.config, last.get("loss", np.nan), last.get("training_iteration", 0), trial.status == "TERMINATED"
+        )
+    return found
 
 
 class Differences(NamedTuple):
@@ -164,11 +166,13 @@ def differences(table: pandas.DataFrame, record: Mapping[str, Told], before: Map
     lost = sum(values.get(trial_id) != value for trial_id, value in before.items())
     strange = sum(trial_id not in record for trial_id in table["trial_id"])  # under an id that Tune does not know
     again = len(table) - table["trial_id"].nunique()
-    missing = sum(trial_id not in values for trial_id in record)
+    missing = sum(known.over and trial_id not in values for trial_id, known in record.items())
     wrong = 0
     for row in ended.to_dict("records"):
         known = record.get(row["trial_id"])
-        wrong += known is not None and not (row["value"] == known.loss and row["t"] == known.t and _same(row, known.config))
+        if known is not None:
+            right = not known.over or (row["value"] == known.loss and row["t"] == known.t)
+            wrong += not (right and _same(row, known.config))
     return Differences(lost, strange + again, missing, wrong)
 
 
@@ -179,9 +183,10 @@ def _same(row: Mapping[Any, Any], config: dict) -> bool:
 
 
 class Report(NamedTuple):
-    """What became of an experiment: kills that hit it at work, values known before some kill, and `Differences` at the end; how
-    many trials a scheduler stopped, and whether some had begun before a kill."""
+    """What became of an experiment: whether it ended, kills that hit it at work, values known before some kill, `Differences` at
+    the end, and how many trials a scheduler stopped."""
 
+    ended: bool
     kills: int
     known: int
     lost: int
@@ -191,8 +196,24 @@ class Report(NamedTuple):
     stopped: int
 
 
-def survive(name: str, folder: Path, moments: list[float], rng: np.random.Generator, scheduler: str = "none") -> Report:
-    """Runs an experiment and kills its driver once a share of the trials has ended, then a random moment later."""
+def survive(
+    name: str,
+    folder: Path,
+    moments: list[float],
+    rng: np.random.Generator,
+    scheduler: str = "none",
+    patience: float = 240.0,
+) -> Report:
+    """Runs an experiment and kills its driver once a share of the trials has ended, then a random moment later.
+
+    Args:
+        name: of the searcher.
+        folder: where the experiment is.
+        moments: the shares, one for each kill.
+        rng: of the random moments.
+        scheduler: see `drive`.
+        patience: seconds that the last driver has to end the experiment.
+    """
     before: dict[str, float] = {}
     kills = 0
     for moment in moments:
@@ -203,10 +224,14 @@ def survive(name: str, folder: Path, moments: list[float], rng: np.random.Genera
         time.sleep(float(rng.uniform(0.0, 1.0)))
         kills += kill(driver)
         before |= snapshot(folder)
-    start(folder, name, scheduler).wait(timeout=240)
+    driver = start(folder, name, scheduler)
+    with suppress(subprocess.TimeoutExpired):
+        driver.wait(timeout=patience)
+    ended = not kill(driver)
     import raytree.searchers
 
     record = told(folder)
     found = differences(getattr(raytree.searchers, name).from_experiment(folder / "run").observations(), record, before)
-    short = sum(trial.t < MAX_T for trial in record.values()) if scheduler != "none" else 0
-    return Report(kills, len(before), found.lost, found.doubled, found.missing + TRIALS - len(record), found.misreported, short)
+    stopped = sum(trial.over and trial.t < MAX_T for trial in record.values()) if scheduler != "none" else 0
+    unknown = TRIALS - len(record) if ended else 0
+    return Report(ended, kills, len(before), found.lost, found.doubled, found.missing + unknown, found.misreported, stopped)

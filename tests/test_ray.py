@@ -134,13 +134,23 @@ def test_failing_trials_and_nan_do_not_end_the_search(tmp_path):
 
 
 def test_with_asha_and_no_limiter(tmp_path):
-    searcher = RandomSearcher(seed=1)
+    """A good trial first: what is worse at its first report is stopped there."""
+
+    def steady(config):
+        for _ in range(3):
+            tune.report({"loss": loss(config)})
+
+    fixed = {"scaler": "standard", "constant": {"path": "data.csv", "list": [1, 2]}}
+    points = [{**fixed, "model": {"kind": "svm", "C": C, "kernel": {"name": "rbf", "gamma": 0.3}}} for C in (1.0, 1e2, 3e2, 1e3)]
+    searcher = RandomSearcher(seed=1, points_to_evaluate=points)
     scheduler = ASHAScheduler(max_t=3, grace_period=1, reduction_factor=2)
-    fit(searcher, troubled, samples=8, tmp_path=tmp_path, scheduler=scheduler)
-    table = searcher.observations()
+    results = fit(searcher, steady, samples=8, tmp_path=tmp_path, scheduler=scheduler)
+    table = searcher.observations().set_index("trial_id")
     assert len(table) == 8
-    assert (table["status"] == "running").sum() == 0
-    assert set(table["t"].dropna()) <= {1.0, 2.0, 3.0}
+    for result in results:
+        row = table.loc[result.metrics["trial_id"]]
+        assert (row["value"], row["t"]) == (result.metrics["loss"], result.metrics["training_iteration"])
+    assert {1, 3} <= {result.metrics["training_iteration"] for result in results}  # some stopped, some not
 
 
 def test_a_finite_space_ends_the_run_early(tmp_path):
