@@ -53,12 +53,17 @@ def meeting(config, seen, nodes):
     tune.report({"loss": value(config), "node": node})
 
 
-def slow(config):
+def slow(config, marks):
+    """Leaves a mark with node and trial while it runs."""
     import ray
 
+    node = ray.get_runtime_context().get_node_id()
+    mark = Path(marks) / f"{node}-{tune.get_context().get_trial_id()}"
+    mark.touch()
     for _ in range(4):
         time.sleep(1.0)
-        tune.report({"loss": value(config), "node": ray.get_runtime_context().get_node_id()})
+        tune.report({"loss": value(config), "node": node})
+    mark.unlink()
 
 
 def fit(searcher, folder, name, trainable, samples, failures=0):
@@ -83,7 +88,6 @@ def once_each(searcher, results, samples) -> None:
     assert len(results) == samples
     assert not results.errors
     table = searcher.observations()
-    assert table["trial_id"].is_unique
     assert len(table) == samples
     assert (table["status"] == "finished").all()
     reported = {result.metrics["trial_id"]: result.metrics["loss"] for result in results}
@@ -125,16 +129,30 @@ def test_every_searcher_on_three_nodes_all_at_once(cluster, tmp_path):
 def test_a_node_dies_and_its_trials_finish_elsewhere(cluster, tmp_path):
     made, workers = cluster
     searcher = TreeSearcher(seed=0, num_initial=3)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    dead: dict[str, set[str]] = {}
 
     def kill() -> None:
-        while len(searcher._optimizer.pending if searcher._optimizer else []) < 3:
+        """Kills the first worker that holds a running trial."""
+        deadline = time.time() + 120
+        while not dead and time.time() < deadline:
             time.sleep(0.1)
-        time.sleep(4.0)
-        made.remove_node(workers.pop(), allow_graceful=False)
+            running = [mark.name.split("-", 1) for mark in marks.iterdir()]
+            for node in workers:
+                held = {trial_id for node_id, trial_id in running if node_id == node.node_id}
+                if held:
+                    made.remove_node(node, allow_graceful=False)
+                    dead[node.node_id] = held
+                    break
 
     killer = threading.Thread(target=kill)
     killer.start()
-    results = fit(searcher, tmp_path, "run", slow, samples=6, failures=3)
+    results = fit(searcher, tmp_path, "run", tune.with_parameters(slow, marks=str(marks)), samples=6, failures=3)
     killer.join()
     once_each(searcher, results, 6)
-    assert len({result.metrics["node"] for result in results}) <= 3
+    ((node_id, held),) = dead.items()
+    ran_on = {result.metrics["trial_id"]: result.metrics["node"] for result in results}
+    assert held <= set(ran_on)
+    assert all(ran_on[trial_id] != node_id for trial_id in held)
+    assert {mark.name for mark in marks.iterdir()} == {f"{node_id}-{trial_id}" for trial_id in held}  # ended with the node
