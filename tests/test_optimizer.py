@@ -201,6 +201,7 @@ def test_a_proposal_outside_the_space_never_ends_a_search(bad, caplog):
     assert sum(record.levelname == "ERROR" for record in caplog.records) == math.isnan(bad)
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "text", [1.0], object(), 10**400])
 def test_values_that_are_no_finite_number_count_as_bad(bad):
     store = Observations(Space(MODELS))
     for k, value in enumerate([1.0, 3.0, bad]):
