@@ -30,8 +30,10 @@ from raytree.errors import SettingError, SpaceError, StateError
 from raytree.explain import Explanation, path_table
 from raytree.observations import Ending, Observations, Status, Trial, as_value
 from raytree.space import Point, Space
+from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
+from raytree.space.recover import recover
 from raytree.space.serial import dump, fingerprint, load, storable
 
 logger = logging.getLogger("raytree")
@@ -122,6 +124,14 @@ class Optimizer:
     def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
         """A configuration of an earlier version of the space as one of this, see `space.migrate`."""
         return migrate(self.space, config, defaults, drop)
+
+    def recovered(self, config: Mapping[str, Any], hint: str = "") -> Any:
+        """The configuration of a trial that was not asked for here, from what it reported; see `space.recover`."""
+        found = self.given_space.config(recover(self.given_space, config, hint))
+        if self.space is self.given_space:
+            return found
+        flat = flatten(config)
+        return {**found, **{key: flat[key] for key in self.space.structure if key not in found and key in flat}}
 
     # The loop
 

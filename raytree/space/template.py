@@ -6,18 +6,21 @@ A template is the user's nested structure with every domain replaced by a refere
              "model": Branch(1, [Mapping {"kind": Fixed("svm"), "C": Leaf(2)},
                                  Mapping {"kind": Fixed("gnb")}])}
 
-`render` turns codes into a configuration; `Reader` does the opposite, finding the branch a configuration is in.
+`render` turns codes into a configuration; `Reader` does the opposite, finding the branch a configuration is in. What
+Tune hides behind placeholders is compared with the objects that are known, and else taken on trust.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from raytree.errors import ConfigurationError, MissingKeyError, OutOfDomainError, UnknownKeyError
+from raytree.space.alike import Match, match
 from raytree.space.conditions import Condition, satisfied
-from raytree.space.parameters import Code, Domain, same
+from raytree.space.naming import name_of
+from raytree.space.parameters import Categorical, Code, Domain, same
 
 Point = tuple[Code | None, ...]
 """One configuration as codes, a place per parameter; None where the parameter is inactive."""
@@ -93,13 +96,30 @@ def render(node: Node, point: Point, domains: Sequence[Domain], cell_of: dict[in
     return tuple(values) if node.as_tuple else values
 
 
+def constants(node: Node, domains: Sequence[Domain]) -> Iterator[Any]:
+    """Every constant and category in a template."""
+    if isinstance(node, Fixed):
+        yield node.value
+    elif isinstance(node, Leaf):
+        yield from getattr(domains[node.parameter], "choices", ())
+    else:
+        inside = (
+            [node.node] if isinstance(node, Guard)
+            else node.options if isinstance(node, Branch)
+            else [item for _, item in node.items] if isinstance(node, Mapping)
+            else node.items
+        )  # fmt: skip
+        for item in inside:
+            yield from constants(item, domains)
+
+
 def _alive(point: Point, parameter: int) -> Code:
     code = point[parameter]
     assert code is not None, f"parameter {parameter} is read while inactive"
     return code
 
 
-class _OtherBranch(OutOfDomainError):
+class MismatchError(OutOfDomainError):
     """A constant or the kind of a container is not as in this branch: the configuration is in another one."""
 
 
@@ -124,10 +144,11 @@ class Reader:
         node: the template.
         names: a name per parameter, for messages.
         domains: a domain per parameter.
+        objects: what Tune's placeholders stand for, by hash, as far as that is known.
     """
 
-    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain]) -> None:
-        self.node, self.names, self.domains = node, names, domains
+    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain], objects: dict[str, Any]) -> None:
+        self.node, self.names, self.domains, self.objects = node, names, domains, objects
 
     def read(self, config: Any) -> Reading:
         """What `config` holds; raises `ConfigurationError` where it does not fit.
@@ -147,20 +168,24 @@ class Reader:
         if isinstance(node, Guard):
             return self._read(node.node, value, where, strict)
         if isinstance(node, Fixed):
-            if not same(node.value, value) and not _alike(node.value, value):
-                raise _OtherBranch(where, f"is the constant {node.value!r} in the space, got {value!r}.")
+            if not same(node.value, value) and match(node.value, value, self.objects) is Match.NO:
+                raise MismatchError(where, f"is the constant {name_of(node.value)} in the space, got {name_of(value)}.")
             return NOTHING
         if isinstance(node, Leaf):
+            domain = self.domains[node.parameter]
             try:
-                return Reading({node.parameter: self.domains[node.parameter].accept(value)})
+                return Reading({node.parameter: domain.accept(value)})
             except ValueError as error:
-                raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
+                code = category_of(domain, value, self.objects)
+                if code is None:
+                    raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
+                return Reading({node.parameter: code})
         if isinstance(node, Branch):
             return self._branch(node, value, where, strict)
         if isinstance(node, Mapping):
             return self._mapping(node, value, where, strict)
         if not isinstance(value, (list, tuple)) or len(value) != len(node.items):
-            raise _OtherBranch(where, f"expected a sequence of {len(node.items)} values, got {value!r}.")
+            raise MismatchError(where, f"expected a sequence of {len(node.items)} values, got {name_of(value)}.")
         found = NOTHING
         for k, (item, entry) in enumerate(zip(node.items, value, strict=True)):
             found |= self._read(item, entry, f"{where}[{k}]", strict)
@@ -168,7 +193,7 @@ class Reader:
 
     def _mapping(self, node: Mapping, value: Any, where: str, strict: bool) -> Reading:
         if not isinstance(value, dict):
-            raise _OtherBranch(where or "configuration", f"expected a dict, got {value!r}.")
+            raise MismatchError(where or "configuration", f"expected a dict, got {name_of(value)}.")
         for key, item in node.items:  # constants first: they tell the branches apart
             if isinstance(item, Fixed) and key in value:
                 self._read(item, value[key], _join(where, key), strict)
@@ -197,12 +222,21 @@ class Reader:
         near = [
             error
             for error, option in zip(errors, node.options, strict=True)
-            if not isinstance(error, _OtherBranch) and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
+            if not isinstance(error, MismatchError) and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
         ]
         if len(near) == 1:  # one branch fits but for this
             raise near[0]
         reasons = "; ".join(f"branch {k}: {error}" for k, error in enumerate(errors[:6]))
-        raise OutOfDomainError(where, f"{value!r} fits none of the branches ({reasons}).")
+        raise OutOfDomainError(where, f"{name_of(value)} fits none of the branches ({reasons}).")
+
+
+def category_of(domain: Domain, value: Any, objects: dict[str, Any], hint: str = "") -> int | None:
+    """The code of a category that is hidden behind a placeholder; None if it is none, or in doubt."""
+    if not isinstance(domain, Categorical):
+        return None
+    fits = [match(choice, value, objects, hint) for choice in domain.choices]
+    best = max(fits)
+    return fits.index(best) if best is Match.YES or (best is Match.MAYBE and fits.count(best) == 1) else None
 
 
 def _constant(node: Node) -> bool:
@@ -210,16 +244,6 @@ def _constant(node: Node) -> bool:
         items = [item for _, item in node.items] if isinstance(node, Mapping) else node.items
         return all(_constant(item) for item in items)
     return isinstance(node, Fixed)
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Equal across the changes that JSON and Tune make: numbers of another type, lists for tuples."""
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) or _alike(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float) and isinstance(b, float) and a != a and b != b:
-        return True
-    numeric = (int, float)
-    return isinstance(a, numeric) and isinstance(b, numeric) and isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
 def _join(where: str, key: Any) -> str:
