@@ -26,10 +26,11 @@ import numpy as np
 
 from raytree import state as document
 from raytree.design import Design, default_length
-from raytree.errors import SettingError, SpaceError, StateError
+from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, path_table
 from raytree.observations import Ending, Observations, Status, Trial, as_value
 from raytree.space import Point, Space
+from raytree.space.fill import filled
 from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
@@ -136,8 +137,24 @@ class Optimizer:
     # The loop
 
     def request(self, config: Any) -> None:
-        """Ask for a configuration before anything else; requests are served in order, and exactly as given."""
-        self._requested.append(self.point(config))
+        """Ask for a configuration before anything else; requests are served in order, and exactly as given.
+
+        What a partial configuration lacks is drawn at random.
+        """
+        self._requested.append(self.point(self.completed(config)))
+
+    def completed(self, config: Any) -> Any:
+        """A configuration with everything that it lacks; raises `ConfigurationError` where it leaves the space."""
+        try:
+            self.point(config)
+            return config
+        except ConfigurationError:
+            own = self.given_space.structure
+            apart = [k for k in self.space.structure if k not in own] if self.space is not self.given_space else []
+            plain = {k: v for k, v in config.items() if k not in apart} if isinstance(config, dict) else config
+            rng = np.random.default_rng([self.seed, 9, len(self._requested)])
+            found = self.given_space.config(filled(self.given_space, plain, rng))
+            return {**found, **{key: config[key] for key in apart if key in config}} if apart else found
 
     def ask(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration to evaluate, or None if a finite space is used up.

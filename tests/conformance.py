@@ -21,6 +21,7 @@ from ray.tune.search import ConcurrencyLimiter, Repeater
 from ray.tune.search.searcher import Searcher
 
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
+from raytree.space.flat import flatten
 from tests.events import play, restored, saved
 from tests.spaces import random_space
 
@@ -146,8 +147,9 @@ class SearcherConformance:
     def test_it_records_the_concurrency_and_leaves_the_limiting_to_tune(self):
         searcher = self.make()
         assert searcher.set_max_concurrency(4) is False
-        assert searcher.set_max_concurrency(4) is False
-        assert not hasattr(searcher, "searcher")
+        assert searcher.set_max_concurrency(5) is False
+        assert restored(saved(searcher), self.blank)._max_concurrent == 5
+        assert not hasattr(searcher, "searcher")  # Tune would take it for a wrapper
 
     # Points given by the user
 
@@ -157,7 +159,7 @@ class SearcherConformance:
         assert [self.bare(searcher.suggest(str(k))) for k in range(2)] == points
 
     def test_a_misspelt_setting_is_refused_with_those_there_are(self):
-        with pytest.raises(SettingError, match=r"sede: is not a setting of .* num_initial"):
+        with pytest.raises(SettingError, match=r"sede: is not a setting of .* Did you mean seed\? .* num_initial"):
             self.searcher_class(sede=3)
 
     def test_a_bad_point_is_refused_with_its_place(self):
@@ -191,9 +193,36 @@ class SearcherConformance:
             trial.status = Trial.TERMINATED
             trial.run_metadata.last_result = {"loss": float(k), "done": True}
             trials.append(trial)
-        searcher.add_evaluated_trials(trials, "loss")
-        searcher.add_evaluated_trials(trials[0], "loss")
-        assert searcher.observations()["value"].tolist() == [0.0, 1.0, 2.0, 0.0]
+        searcher.add_evaluated_trials(trials[:2], "loss")
+        searcher.add_evaluated_trials(trials[2], "loss")
+        assert searcher.observations()["value"].tolist() == [0.0, 1.0, 2.0]
+
+    def test_the_same_trials_twice_count_once_and_those_that_have_not_ended_not_at_all(self):
+        searcher = self.make()
+        trials = []
+        for status in (Trial.TERMINATED, Trial.ERROR, Trial.PENDING, Trial.RUNNING, Trial.PAUSED):
+            trial = Trial("objective", config=POINT, stub=True)
+            trial.status = status
+            trial.run_metadata.last_result = {"loss": 0.5, "training_iteration": 1}
+            trials.append(trial)
+        for _ in range(2):
+            searcher.add_evaluated_trials(trials, "loss")
+        assert searcher.observations()["status"].tolist() == ["finished", "errored"]
+
+    def test_trials_are_added_before_the_space_is_known(self):
+        trial = Trial("objective", config=POINT, stub=True)
+        trial.status = Trial.TERMINATED
+        trial.run_metadata.last_result = {"loss": 0.5, "done": True}
+        searcher = self.searcher_class(**self.settings)
+        searcher.add_evaluated_trials([trial])
+        searcher.add_evaluated_trials([trial])
+        searcher.set_search_properties("loss", "min", SPACE)
+        assert searcher.observations()["value"].tolist() == [0.5]
+        assert searcher.recommend().config == POINT
+        wrong = self.searcher_class(**self.settings)
+        wrong.add_evaluated_trials([trial])
+        with pytest.raises(ConfigurationError):
+            wrong.set_search_properties("loss", "min", {"other": tune.uniform(0, 1)})
 
     def test_trials_of_an_earlier_space_are_brought_over_parameter_by_parameter(self):
         def trial(config, value, iteration=3, status=Trial.TERMINATED):
@@ -215,9 +244,9 @@ class SearcherConformance:
             [trial(old, 1.0), trial(POINT, 0.5, 1), failed], drop=["momentum"], defaults={"scaler": "none"}
         )
         table = searcher.observations()
-        assert table["status"].tolist() == ["finished", "finished", "errored"]
+        assert table["status"].tolist() == ["finished", "stopped", "errored"]  # stopped early: known by its t
         assert table["value"].dropna().tolist() == [1.0, 0.5]
-        assert table["t"].dropna().tolist() == [3.0, 1.0]  # stopped early: known by its t
+        assert table["t"].dropna().tolist() == [3.0, 1.0]
         with pytest.raises(SettingError):
             searcher.add_evaluated_trials(3)
         with pytest.raises(SettingError, match="directory"):
@@ -252,8 +281,9 @@ class SearcherConformance:
         for trial_id in "ab":
             searcher.on_trial_complete(trial_id=trial_id, result=None, error=False)
         table = searcher.observations()
-        assert table["status"].tolist() == ["finished", "invalid"]
+        assert table["status"].tolist() == ["stopped", "stopped"]
         assert table["value"].tolist()[0] == 2.0
+        assert [trial.status for trial in searcher._optimizer.observations] == ["finished", "stopped"]
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "x", np.float64("nan")])
     def test_values_that_are_no_numbers_do_no_harm(self, bad):
@@ -301,6 +331,32 @@ class SearcherConformance:
         searcher.on_trial_result("t0", {**result, "training_iteration": 1})
         assert searcher.observations().equals(before)
 
+    def test_a_resumed_trial_whose_end_the_limiter_swallows_has_its_last_value(self):
+        inner = self.searcher_class(seed=0, **self.settings)
+        limiter = ConcurrencyLimiter(inner, max_concurrent=2)
+        limiter.set_search_properties("loss", "min", SPACE, num_samples=10)
+        limiter.suggest("a")
+        limiter.on_trial_complete("a", None, error=True)
+        for t in (1, 2):
+            limiter.on_trial_result("a", {"loss": 0.5 / t, "training_iteration": t})
+        limiter.on_trial_complete("a", {"loss": 0.25, "training_iteration": 2})  # swallowed: the limiter knows it no more
+        table = inner.observations()
+        assert table[["status", "value", "t"]].values.tolist() == [["finished", 0.25, 2.0]]
+
+    def test_a_restarted_trial_whose_end_the_limiter_swallows_has_its_last_value(self):
+        inner = self.searcher_class(seed=0, **self.settings)
+        limiter = ConcurrencyLimiter(inner, max_concurrent=2)
+        limiter.set_search_properties("loss", "min", SPACE, num_samples=10)
+        config = limiter.suggest("a")
+        limiter.on_trial_complete("a", None, error=True)
+        for t in (1, 2):
+            limiter.on_trial_result("b", {"loss": 0.5 / t, "training_iteration": t, **flatten({"config": config})})
+        limiter.on_trial_complete("b", {"loss": 0.25, "training_iteration": 2})
+        table = inner.observations()
+        assert table["status"].tolist() == ["errored", "finished"]
+        assert table["value"].tolist()[1] == 0.25
+        assert table.iloc[0, 5:].equals(table.iloc[1, 5:])  # the same configuration
+
     def test_an_errored_trial_may_be_resumed_under_its_id(self):
         searcher = self.make()
         searcher.suggest("a")
@@ -325,30 +381,59 @@ class SearcherConformance:
         searcher.on_trial_complete("z", {"loss": 1.0, "config": {"model": {}}}, False)
         assert len(searcher.observations()) == 0
 
-    def test_pausing_and_going_on(self):
+    def test_a_scheduler_that_pauses_makes_the_longest_trials_the_complete_ones(self, caplog):
         searcher = self.make()
-        searcher.suggest("a")
-        searcher.on_pause("a")
-        searcher.on_unpause("a")
-        searcher.on_pause("unknown")
-        assert searcher.observations()["status"].tolist() == ["running"]
+        for trial_id, t in (("a", 9), ("b", 3)):
+            searcher.suggest(trial_id)
+            searcher.on_pause(trial_id)
+            searcher.on_unpause(trial_id)
+            searcher.on_pause("unknown")
+            assert searcher.observations()["status"].tolist()[-1] == "running"
+            searcher.on_trial_complete(trial_id, {"loss": 10.0 - t, "training_iteration": t})
+        assert searcher._optimizer.observations.max_t == "auto"
+        assert [trial.id for trial in searcher._optimizer.observations.complete()] == ["a"]
+        assert sum("pauses trials" in record.message for record in caplog.records) == 1
 
     def test_asking_again_for_the_same_trial_gives_the_same_configuration(self):
         searcher = self.make()
         assert searcher.suggest("a") == searcher.suggest("a")
 
-    def test_trials_that_never_end_do_not_stop_the_search(self):
-        searcher = self.make()
-        configs = [searcher.suggest(str(k)) for k in range(12)]
-        assert len({json.dumps(config) for config in configs}) == 12
+    def proposals(self, searcher: Any) -> list[int]:
+        """A list that grows with every proposal of the method, which says that the search has left the design."""
+        optimizer = searcher._ready()
+        made, propose = [], optimizer._propose
+        optimizer._propose = lambda rng: made.append(len(optimizer.observations)) or propose(rng)
+        return made
 
-    def test_when_everything_fails_the_search_goes_on_in_the_space(self):
-        for policy in ("ignore", "penalize"):
-            searcher = self.make(on_error=policy, num_initial=2)
-            for k in range(8):
-                assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
-                searcher.on_trial_complete(trial_id=str(k), result=None, error=True)
-            assert searcher.recommend() is None
+    def test_trials_that_never_end_do_not_stop_the_search(self):
+        searcher = self.make(num_initial=3)
+        proposals = self.proposals(searcher)
+        configs = self.run(searcher, 4)
+        configs += [searcher.suggest(f"open{k}") for k in range(10)]
+        assert len({json.dumps(config) for config in configs}) == 14
+        assert proposals
+        assert searcher._optimizer.failures == 0
+        assert Counter(searcher.observations()["status"]) == {"finished": 4, "running": 10}
+
+    @pytest.mark.parametrize("policy", ["ignore", "penalize"])
+    def test_when_everything_fails_the_search_goes_on_in_the_space(self, policy):
+        searcher = self.make(on_error=policy, num_initial=2)
+        for k in range(8):
+            assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
+            searcher.on_trial_complete(trial_id=str(k), result=None, error=True)
+        assert searcher.recommend() is None
+
+    @pytest.mark.parametrize("policy", ["ignore", "penalize"])
+    def test_when_everything_but_the_first_trials_fails_the_method_goes_on_in_the_space(self, policy):
+        searcher = self.make(on_error=policy, num_initial=3)
+        proposals = self.proposals(searcher)
+        self.run(searcher, 4)
+        for k in range(6):
+            assert searcher._space.contains(self.bare(searcher.suggest(f"bad{k}")))
+            searcher.on_trial_complete(trial_id=f"bad{k}", result=None, error=True)
+        assert len(proposals) >= 6
+        assert searcher._optimizer.failures == 0
+        assert Counter(searcher.observations()["status"]) == {"finished": 4, "errored": 6}
 
     @pytest.mark.parametrize(
         "values",

@@ -92,7 +92,19 @@ def test_points_asked_for_come_first_in_order_and_exactly():
 
 def test_a_bad_request_is_refused_at_once():
     with pytest.raises(ConfigurationError):
-        RandomOptimizer(MODELS).request({"scaler": "none"})
+        RandomOptimizer(MODELS).request({"scaler": "other"})
+
+
+def test_a_partial_request_is_filled_in_the_same_way_every_time():
+    asked = []
+    for _ in range(2):
+        optimizer = RandomOptimizer(MODELS, seed=4)
+        for _ in range(2):
+            optimizer.request({"model": {"kind": "knn"}})
+        asked.append([optimizer.ask().config for _ in range(2)])
+    assert asked[0] == asked[1]
+    assert asked[0][0] != asked[0][1]
+    assert [config["model"]["kind"] for config in asked[0]] == ["knn", "knn"]
 
 
 @pytest.mark.parametrize("kind", [RandomOptimizer, DesignOptimizer])

@@ -18,10 +18,11 @@ from raytree.errors import ConfigurationError
 from raytree.searchers.tune_space import to_space
 from raytree.space import Categorical, Float, Integer, Space
 from raytree.space.alike import Match, alike, match
+from raytree.space.fill import filled
 from raytree.space.flat import flatten
 from raytree.space.naming import branch_names, name_of, revealed
 from raytree.space.recover import recover
-from tests.spaces import random_space
+from tests.spaces import LAYERS, MODELS, random_space
 
 
 class Thing:
@@ -214,3 +215,47 @@ def test_different_values_stay_different(a, b):
     assert not alike(a, b)
     assert not alike(b, a)
     assert match(a, b, {}) is Match.NO
+
+
+# Partial configurations
+
+
+def test_what_a_partial_configuration_lacks_is_filled_in_and_what_it_has_is_kept():
+    space = Space(MODELS)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        config = space.config(filled(space, {"model": {"kind": "svm", "C": 0.1 + 0.2}}, rng))
+        assert config["model"]["kind"] == "svm"
+        assert config["model"]["C"] == 0.1 + 0.2
+    kinds = {str(space.config(filled(space, {"scaler": "none"}, rng))["model"]["kind"]) for _ in range(30)}
+    assert kinds == {"svm", "knn", "gnb"}
+    assert {space.config(filled(space, {"model": {"C": 1.0}}, rng))["model"]["kind"] for _ in range(9)} == {"svm"}
+
+
+def test_a_partial_configuration_may_name_what_is_alive_only_sometimes():
+    space = Space(LAYERS)
+    config = space.config(filled(space, {"units_3": 7}, np.random.default_rng(0)))
+    assert config["units_3"] == 7
+    assert config["layers"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [({"scaler": "other"}, "scaler"), ({"model": {"kind": "knn", "C": 1.0}}, "model.C"), ({"unknown": 1}, "unknown"), (3, "conf")],
+)
+def test_a_partial_configuration_outside_the_space_is_refused_with_its_place(config, place):
+    with pytest.raises(ConfigurationError) as caught:
+        filled(Space(MODELS), config, np.random.default_rng(0))
+    assert caught.value.where.startswith(place)
+
+
+def test_partial_configurations_of_random_spaces_are_completed_inside_them():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        space = random_space(rng)
+        point = space.decode(space.sample(rng, 1)[0])
+        config = space.config(point)
+        kept = {key: value for key, value in config.items() if rng.random() < 0.5}
+        whole = space.config(filled(space, kept, rng))
+        assert space.contains(whole)
+        assert all(alike(whole[key], value) for key, value in kept.items())

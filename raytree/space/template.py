@@ -136,6 +136,10 @@ class Reading:
 
 NOTHING = Reading({})
 
+Needs = str | Sequence[Code]
+"""What a configuration must hold: "everything", the "parameters" (constants may be missing), or nothing; then a code for
+each parameter says which branch is meant where several fit."""
+
 
 class Reader:
     """Reads codes out of configurations.
@@ -157,16 +161,20 @@ class Reader:
         caller's question.
         """
         try:
-            return self._read(self.node, config, "", strict=True)
+            return self._read(self.node, config, "", "everything")
         except ConfigurationError as error:
             try:
-                return self._read(self.node, config, "", strict=False)
+                return self._read(self.node, config, "", "parameters")
             except ConfigurationError:
                 raise error from None
 
-    def _read(self, node: Node, value: Any, where: str, strict: bool) -> Reading:
+    def partial(self, config: Any, preferred: Sequence[Code]) -> Reading:
+        """What `config` holds, which may lack anything; of several branches that fit, the preferred one is meant."""
+        return self._read(self.node, config, "", preferred)
+
+    def _read(self, node: Node, value: Any, where: str, needs: Needs) -> Reading:
         if isinstance(node, Guard):
-            return self._read(node.node, value, where, strict)
+            return self._read(node.node, value, where, needs)
         if isinstance(node, Fixed):
             if not same(node.value, value) and match(node.value, value, self.objects) is Match.NO:
                 raise MismatchError(where, f"is the constant {name_of(node.value)} in the space, got {name_of(value)}.")
@@ -181,22 +189,23 @@ class Reader:
                     raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
                 return Reading({node.parameter: code})
         if isinstance(node, Branch):
-            return self._branch(node, value, where, strict)
+            return self._branch(node, value, where, needs)
         if isinstance(node, Mapping):
-            return self._mapping(node, value, where, strict)
+            return self._mapping(node, value, where, needs)
         if not isinstance(value, (list, tuple)) or len(value) != len(node.items):
             raise MismatchError(where, f"expected a sequence of {len(node.items)} values, got {name_of(value)}.")
         found = NOTHING
         for k, (item, entry) in enumerate(zip(node.items, value, strict=True)):
-            found |= self._read(item, entry, f"{where}[{k}]", strict)
+            found |= self._read(item, entry, f"{where}[{k}]", needs)
         return found
 
-    def _mapping(self, node: Mapping, value: Any, where: str, strict: bool) -> Reading:
+    def _mapping(self, node: Mapping, value: Any, where: str, needs: Needs) -> Reading:
         if not isinstance(value, dict):
             raise MismatchError(where or "configuration", f"expected a dict, got {name_of(value)}.")
+        value = _renamed(value, [key for key, _ in node.items])
         for key, item in node.items:  # constants first: they tell the branches apart
             if isinstance(item, Fixed) and key in value:
-                self._read(item, value[key], _join(where, key), strict)
+                self._read(item, value[key], _join(where, key), needs)
         known = {key for key, _ in node.items}
         for key in value:
             if key not in known:
@@ -207,26 +216,31 @@ class Reader:
             if isinstance(item, Guard):
                 found |= Reading({}, ((_join(where, key), item.condition, key in value),))
             if key in value:
-                found |= self._read(item, value[key], _join(where, key), strict)
-            elif not isinstance(item, Guard) and (strict or not _constant(item)):
+                found |= self._read(item, value[key], _join(where, key), needs)
+            elif not isinstance(item, Guard) and self._needed(item, needs):
                 raise MissingKeyError(_join(where, key), "is missing.", "Give every key that is active in this branch.")
         return found
 
-    def _branch(self, node: Branch, value: Any, where: str, strict: bool) -> Reading:
-        errors: list[ConfigurationError] = []
-        for k, option in enumerate(node.options):
+    def _needed(self, item: Node, needs: Needs) -> bool:
+        return needs == "everything" or (needs == "parameters" and not _constant(item))
+
+    def _branch(self, node: Branch, value: Any, where: str, needs: Needs) -> Reading:
+        errors: dict[int, ConfigurationError] = {}
+        first = None if isinstance(needs, str) else needs[node.parameter]
+        for k, option in sorted(enumerate(node.options), key=lambda pair: pair[0] != first):
             try:
-                return Reading({node.parameter: k}) | self._read(option, value, where, strict)
+                return Reading({node.parameter: k}) | self._read(option, value, where, needs)
             except ConfigurationError as error:
-                errors.append(error)
+                errors[k] = error
         near = [
-            error
-            for error, option in zip(errors, node.options, strict=True)
-            if not isinstance(error, MismatchError) and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
+            errors[k]
+            for k, option in enumerate(node.options)
+            if not isinstance(errors[k], MismatchError)
+            and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
         ]
         if len(near) == 1:  # one branch fits but for this
             raise near[0]
-        reasons = "; ".join(f"branch {k}: {error}" for k, error in enumerate(errors[:6]))
+        reasons = "; ".join(f"branch {k}: {error}" for k, error in sorted(errors.items())[:6])
         raise OutOfDomainError(where, f"{name_of(value)} fits none of the branches ({reasons}).")
 
 
@@ -244,6 +258,12 @@ def _constant(node: Node) -> bool:
         items = [item for _, item in node.items] if isinstance(node, Mapping) else node.items
         return all(_constant(item) for item in items)
     return isinstance(node, Fixed)
+
+
+def _renamed(config: dict[Any, Any], keys: Sequence[Any]) -> dict[Any, Any]:
+    """A dict with the given keys where it has their text instead: JSON knows no other keys."""
+    texts = {str(key): key for key in keys if not isinstance(key, str) and key not in config and str(key) in config}
+    return {texts.get(key, key): value for key, value in config.items()} if texts else config
 
 
 def _join(where: str, key: Any) -> str:

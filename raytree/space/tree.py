@@ -24,7 +24,7 @@ from raytree.space.build import Built, build
 from raytree.space.conditions import Cells, Condition, satisfied
 from raytree.space.naming import branch_names, holds_hidden
 from raytree.space.parameters import Array, Categorical, Code, Domain
-from raytree.space.template import Point, Reader, constants, render
+from raytree.space.template import Point, Reader, Reading, constants, render
 
 Path = tuple[int, ...]
 """A cell for each decision, in the order of `Space.decisions`; -1 where the decision is inactive."""
@@ -274,6 +274,10 @@ class Space:
             if not present and satisfied(condition, cell_of):
                 raise MissingKeyError(place, "is missing although its condition holds.", "Give it a value.")
         return tuple(point)
+
+    def partial(self, config: Any, preferred: Sequence[Code]) -> Reading:
+        """What a partial configuration holds; see `fill`."""
+        return self._reader.partial(config, preferred)
 
     def config(self, point: Point) -> Any:
         """The configuration of a point, active keys only."""
