@@ -504,6 +504,7 @@ class RaytreeSearcher(Searcher):
             "max_concurrent": self._max_concurrent,
             "own_space": self._own_space,
             "given": self._waiting(),
+            "hidden": self._hidden.state(),
             "optimizer": None if self._space is None or self._mode is None else self._ready().state(),
         }
         Path(checkpoint_path).write_text(document.write(payload), encoding="utf-8")
@@ -534,15 +535,21 @@ class RaytreeSearcher(Searcher):
             if not isinstance(saved, dict):
                 raise StateError(str(path), "malformed.", "Use another snapshot.")
             objects = {name: self._settings[name] for name in self.optimizer_class.OBJECTS if name in self._settings}
-            saved = {**saved, "settings": {**saved.get("settings", {}), **settings}}
+            if settings:
+                saved = {**saved, "settings": {**saved["settings"], **settings}}
             optimizer = self.optimizer_class.from_state(saved, self._space, **objects)
+        try:
+            given = [_Given(*load(entry)) for entry in payload.get("given", [])]
+            hidden = Hidden.from_state(payload.get("hidden", []), self._hidden)
+        except (TypeError, ValueError) as error:
+            raise StateError(str(path), f"malformed ({error}).", "Use another snapshot.") from None
         self._metric, self._mode, self._time_attr = strings[0], strings[1], strings[2]
         self._max_concurrent = payload.get("max_concurrent")
         self._own_space = bool(payload.get("own_space"))
-        self._given = [*self._given, *(_Given(*load(entry)) for entry in payload.get("given", []))]
-        self._in_use = False
+        self._given, self._hidden, self._in_use = given, hidden, False
         if optimizer is not None:
             self._optimizer, self._space, self._budget = optimizer, optimizer.given_space, optimizer.budget
+            self._tell_hidden()
 
     def _waiting(self) -> list[Any]:
         """Evaluations that wait for the space, as far as a file can hold them."""

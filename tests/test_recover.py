@@ -20,7 +20,7 @@ from raytree.space import Categorical, Float, Integer, Space
 from raytree.space.alike import Match, alike, match
 from raytree.space.fill import filled
 from raytree.space.flat import flatten
-from raytree.space.naming import branch_names, name_of, revealed
+from raytree.space.naming import Seen, branch_names, name_of, revealed
 from raytree.space.recover import recover
 from tests.spaces import LAYERS, MODELS, random_space
 
@@ -147,9 +147,9 @@ def seen(hidden_config, config):
     for key, value in flatten_dict(hidden_config).items():
         actual = flatten_dict(config)[key]
         if isinstance(value, tuple):
-            found[value[1]] = actual
+            found[value[1]] = Seen.of(actual)
         elif isinstance(value, list):
-            found[value[0][1]] = actual[0]
+            found[value[0][1]] = Seen.of(actual[0])
     return found
 
 

@@ -7,15 +7,13 @@ Tune puts placeholders where objects were (see `naming`).
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Mapping
 from enum import IntEnum
-from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from raytree.space.naming import HIDDEN_FUNCTION, hidden
+from raytree.space.naming import HIDDEN_FUNCTION, Seen, hidden, signature
 
 
 class Match(IntEnum):
@@ -27,7 +25,7 @@ class Match(IntEnum):
     YES = 2
 
 
-def match(wanted: Any, given: Any, objects: Mapping[str, Any], hint: str = "") -> Match:
+def match(wanted: Any, given: Any, objects: Mapping[str, Seen], hint: str = "") -> Match:
     """How well `given` fits `wanted`, a value of the space, which may hold placeholders.
 
     Args:
@@ -37,13 +35,15 @@ def match(wanted: Any, given: Any, objects: Mapping[str, Any], hint: str = "") -
         hint: a text that names the placeholders of the configuration by their hashes, if there is one.
     """
     key = hidden(wanted)
-    if key is not None and hidden(given) != key:
+    if key is not None:
+        if hidden(given) is not None:
+            return Match.YES if hidden(given) == key else Match.NO
         if hint:
             return Match.YES if key in hint else Match.NO
         if wanted[0] == HIDDEN_FUNCTION:
             return Match.MAYBE
         if key in objects:
-            return Match.YES if alike(objects[key], given) else Match.NO
+            return Match.YES if objects[key].is_like(given) else Match.NO
         return Match.NO if given is None or isinstance(given, (bool, int, float, str)) else Match.MAYBE
     if isinstance(wanted, (list, tuple)) and isinstance(given, (list, tuple)) and len(wanted) == len(given):
         return min((match(a, b, objects, hint) for a, b in zip(wanted, given, strict=True)), default=Match.YES)
@@ -76,24 +76,4 @@ def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         there = {str(key): item for key, item in b.items()}
         return {str(key) for key in a} == set(there) and all(_alike(item, there[str(key)]) for key, item in a.items())
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b)
-    if isinstance(a, type) and isinstance(b, type):
-        return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
-    return _alike_objects(a, b)
-
-
-def _alike_objects(a: Any, b: Any) -> bool:
-    """Copies of one object: of one class, with the same contents."""
-    if not _alike(type(a), type(b)) or isinstance(a, type):
-        return False
-    if isinstance(a, FunctionType):
-        inside = [(f.__qualname__, f.__code__.co_code, f.__code__.co_names, f.__defaults__) for f in (a, b)]
-        cells = [[cell.cell_contents for cell in f.__closure__ or ()] for f in (a, b)]
-        constants = [[c for c in f.__code__.co_consts if not hasattr(c, "co_code")] for f in (a, b)]
-        return inside[0] == inside[1] and _alike(cells[0], cells[1]) and _alike(constants[0], constants[1])
-    if type(a).__eq__ is not object.__eq__ and bool(np.all(a == b)):
-        return True
-    if hasattr(a, "__dict__") and vars(a):
-        return _alike(vars(a), vars(b))
-    return pickle.dumps(a) == pickle.dumps(b)
+    return signature(a) == signature(b)

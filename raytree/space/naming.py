@@ -2,14 +2,17 @@
 
 Ray Tune hides objects from searchers: in `param_space` it puts ``("__ref_ph", hash)`` in the place of a class, an array or
 an estimator, and ``("__fn_ph", hash)`` in that of a `tune.sample_from`. What a placeholder stands for is known once a trial
-has reported the configuration it got; `objects` holds that, by hash.
+has reported the configuration it got. A `Seen` holds that: the object while this process lives, and what it is recognised
+by, which a file can hold.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +21,71 @@ HIDDEN_OBJECT = "__ref_ph"
 HIDDEN_FUNCTION = "__fn_ph"
 UNSEEN = "(not seen yet)"
 LONGEST = 24
+_DEEPEST = 6
+"""What is nested deeper than this in an object does not tell it from others."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TELLING = ("kind", "name", "type", "model", "class", "method", "algorithm")
 """Keys whose values name a branch, before any other that tells the branches apart."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a placeholder stands for: a name for people, a signature to recognise it by, and the object if it is at hand."""
+
+    name: str
+    signature: str
+    value: Any = None
+
+    @classmethod
+    def of(cls, value: Any) -> Seen:
+        return cls(name_of(value), signature(value), value)
+
+    def is_like(self, value: Any) -> bool:
+        """Whether a value is the object, or a copy of it."""
+        return signature(value) == self.signature
+
+    def shown(self) -> Any:
+        return f"({self.name})" if self.value is None else self.value
+
+
+def signature(value: Any) -> str:
+    """A digest that copies of an object share, in every process: of its class and contents, as far as they can be seen."""
+    return hashlib.sha256(_described(value, 0).encode()).hexdigest()[:16]
+
+
+def _described(value: Any, depth: int) -> str:
+    """A text of a value without addresses."""
+    if depth > _DEEPEST:
+        return "..."
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key!s}: {_described(item, depth + 1)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_described(item, depth + 1) for item in value) + "]"
+    if isinstance(value, (set, frozenset)):
+        return "{" + ", ".join(sorted(_described(item, depth + 1) for item in value)) + "}"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype}{value.shape}{hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    if isinstance(value, type) or hasattr(value, "__qualname__"):
+        return f"{getattr(value, '__module__', '')}.{value.__qualname__}{_code(value, depth)}"
+    try:
+        inside = _described(vars(value), depth + 1)
+    except TypeError:  # no __dict__: what it says about itself
+        inside = _ADDRESS.sub("", _plain(value))
+    return f"{type(value).__module__}.{type(value).__qualname__}({inside})"
+
+
+def _code(function: Any, depth: int) -> str:
+    """What tells functions of one name apart: lambdas of one line, closures."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return ""
+    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return f"{code.co_code!r}{code.co_names}{_described([constants, cells, function.__defaults__], depth + 1)}"
 
 
 def hidden(value: Any) -> str | None:
@@ -38,11 +103,11 @@ def holds_hidden(value: Any) -> bool:
     return any(holds_hidden(item) for item in inside)
 
 
-def revealed(value: Any, objects: Mapping[str, Any]) -> Any:
+def revealed(value: Any, objects: Mapping[str, Seen]) -> Any:
     """A structure with what its placeholders stand for in their place; `UNSEEN` where that is not known."""
     key = hidden(value)
     if key is not None:
-        return objects.get(key, UNSEEN)
+        return objects[key].shown() if key in objects else UNSEEN
     if type(value) is dict:
         return {name: revealed(item, objects) for name, item in value.items()}
     if type(value) in (list, tuple):
@@ -50,10 +115,11 @@ def revealed(value: Any, objects: Mapping[str, Any]) -> Any:
     return value
 
 
-def name_of(value: Any, objects: Mapping[str, Any] | None = None) -> str:
+def name_of(value: Any, objects: Mapping[str, Seen] | None = None) -> str:
     """A few characters that a reader recognises a value by."""
-    if hidden(value) is not None:
-        value = revealed(value, objects or {})
+    key = hidden(value)
+    if key is not None:
+        return objects[key].name if objects and key in objects else UNSEEN
     if isinstance(value, str):
         text = value
     elif isinstance(value, type) or (callable(value) and hasattr(value, "__name__")):
@@ -83,7 +149,7 @@ def _plain(value: Any) -> str:
     return type(value).__name__ if _ADDRESS.search(text) or len(text) > LONGEST else text
 
 
-def branch_names(choices: Sequence[Any], objects: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def branch_names(choices: Sequence[Any], objects: Mapping[str, Seen] | None = None) -> tuple[str, ...]:
     """A readable name per branch: the constant that tells dict branches apart, the value itself, or its number."""
     dicts = [choice for choice in choices if isinstance(choice, dict)]
     shared = [key for key in (dicts[0] if dicts else ()) if all(key in choice for choice in dicts)]
@@ -96,7 +162,7 @@ def branch_names(choices: Sequence[Any], objects: Mapping[str, Any] | None = Non
     return _distinct([_alone(choice, objects) for choice in choices])
 
 
-def _alone(choice: Any, objects: Mapping[str, Any] | None) -> str:
+def _alone(choice: Any, objects: Mapping[str, Seen] | None) -> str:
     """The name of one branch by itself; empty if it has none."""
     if isinstance(choice, dict):
         telling = [choice[key] for key in _TELLING if key in choice] + [v for v in choice.values() if not _is_plain(v)]
@@ -106,14 +172,13 @@ def _alone(choice: Any, objects: Mapping[str, Any] | None) -> str:
     return _constant_name(choice, objects) or ""
 
 
-def _constant_name(value: Any, objects: Mapping[str, Any] | None) -> str | None:
+def _constant_name(value: Any, objects: Mapping[str, Seen] | None) -> str | None:
     """The name of a constant that can name a branch; None for containers, domains, arrays and what is not seen yet."""
     key = hidden(value)
     if key is not None:
-        value = (objects or {}).get(key)
-        if value is None:
-            return None
-    elif isinstance(value, (dict, list, tuple, set)) or hasattr(value, "describe"):
+        seen = (objects or {}).get(key)
+        return None if seen is None or isinstance(seen.value, np.ndarray) else seen.name
+    if isinstance(value, (dict, list, tuple, set)) or hasattr(value, "describe"):
         return None
     return None if isinstance(value, np.ndarray) else name_of(value)
 

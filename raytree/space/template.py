@@ -19,7 +19,7 @@ from typing import Any
 from raytree.errors import ConfigurationError, MissingKeyError, OutOfDomainError, UnknownKeyError
 from raytree.space.alike import Match, match
 from raytree.space.conditions import Condition, satisfied
-from raytree.space.naming import name_of
+from raytree.space.naming import Seen, name_of
 from raytree.space.parameters import Categorical, Code, Domain, same
 
 Point = tuple[Code | None, ...]
@@ -151,7 +151,7 @@ class Reader:
         objects: what Tune's placeholders stand for, by hash, as far as that is known.
     """
 
-    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain], objects: dict[str, Any]) -> None:
+    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain], objects: dict[str, Seen]) -> None:
         self.node, self.names, self.domains, self.objects = node, names, domains, objects
 
     def read(self, config: Any) -> Reading:
@@ -244,7 +244,7 @@ class Reader:
         raise OutOfDomainError(where, f"{name_of(value)} fits none of the branches ({reasons}).")
 
 
-def category_of(domain: Domain, value: Any, objects: dict[str, Any], hint: str = "") -> int | None:
+def category_of(domain: Domain, value: Any, objects: dict[str, Seen], hint: str = "") -> int | None:
     """The code of a category that is hidden behind a placeholder; None if it is none, or in doubt."""
     if not isinstance(domain, Categorical):
         return None

@@ -22,7 +22,7 @@ import numpy as np
 from raytree.errors import ConfigurationError, MissingKeyError, SpaceError, SpaceTooLargeError, UnknownKeyError
 from raytree.space.build import Built, build
 from raytree.space.conditions import Cells, Condition, satisfied
-from raytree.space.naming import branch_names, holds_hidden
+from raytree.space.naming import Seen, branch_names, holds_hidden
 from raytree.space.parameters import Array, Categorical, Code, Domain
 from raytree.space.template import Point, Reader, Reading, constants, render
 
@@ -60,7 +60,7 @@ class Space:
         self.cells: dict[int, Cells] = built.cells
         self.order = built.order
         self._position = {j: k for k, j in enumerate(self.decisions)}
-        self.objects: dict[str, Any] = {}
+        self.objects: dict[str, Seen] = {}
         self._reader = Reader(self.template, built.names, built.domains, self.objects)
         self._domains = built.domains
         self._activity: dict[Path, np.ndarray] = {}
@@ -78,7 +78,7 @@ class Space:
         """Whether Tune has put placeholders into the space."""
         return any(holds_hidden(value) for value in constants(self.template, self._domains))
 
-    def reveal(self, objects: dict[str, Any]) -> None:
+    def reveal(self, objects: dict[str, Seen]) -> None:
         """What placeholders stand for, by hash; branches are named after it."""
         self.objects.update(objects)
         for j, cells in self.cells.items():
