@@ -33,6 +33,7 @@ from raytree.searchers.watch import Watch, reported
 from raytree.space import Space
 from raytree.space.flat import flatten
 from raytree.space.naming import name_of
+from raytree.space.recover import recover
 from raytree.space.serial import dump, fingerprint, load, storable
 from raytree.space.when import contains_when
 
@@ -424,6 +425,7 @@ class RaytreeSearcher(Searcher):
         name = history.metric or self._metric
         assert name is not None
         news = [past for past in history.pasts if past.id is None or past.id not in optimizer.observations]
+        self._learn_from(news)
         found = [
             (past, optimizer.migrated(past.config, history.defaults, history.drop), self._measure(past.results, name))
             for past in news
@@ -436,8 +438,18 @@ class RaytreeSearcher(Searcher):
                 optimizer.fail(optimizer.adopt(trial_id, config).id)
             elif value is not _MISSING:
                 optimizer.give(config, value, self._time(past.results), trial_id)
-            if trial_id in optimizer.observations:
-                self._learn(optimizer.observations.trials[trial_id], past.config)
+
+    def _learn_from(self, pasts: list[Past]) -> None:
+        """Takes what Tune hides from trials of an earlier run, if their space had it in the same places."""
+        space = self._ready().given_space
+        for past in pasts if space.hides else ():
+            tag = str(past.results.get(EXPERIMENT_TAG, ""))
+            try:
+                suggested = space.config(recover(space, past.config, tag))
+            except ConfigurationError:
+                continue
+            self._hidden.learn(past.id or "", suggested, past.config)
+        self._tell_hidden()
 
     # Answers
 

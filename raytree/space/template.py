@@ -19,7 +19,7 @@ from typing import Any
 from raytree.errors import ConfigurationError, MissingKeyError, OutOfDomainError, UnknownKeyError
 from raytree.space.alike import Match, match
 from raytree.space.conditions import Condition, satisfied
-from raytree.space.naming import Seen, name_of
+from raytree.space.naming import Seen, holds_hidden, name_of
 from raytree.space.parameters import Categorical, Code, Domain, same
 
 Point = tuple[Code | None, ...]
@@ -119,6 +119,9 @@ def _alive(point: Point, parameter: int) -> Code:
     return code
 
 
+HIDING = "Tune hides the objects of a param_space from searchers; one that was given space=... instead knows them."
+
+
 class MismatchError(OutOfDomainError):
     """A constant or the kind of a container is not as in this branch: the configuration is in another one."""
 
@@ -186,7 +189,8 @@ class Reader:
             except ValueError as error:
                 code = category_of(domain, value, self.objects)
                 if code is None:
-                    raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
+                    unseen = isinstance(domain, Categorical) and any(holds_hidden(choice) for choice in domain.choices)
+                    raise OutOfDomainError(where or self.names[node.parameter], f"{error}.", HIDING if unseen else "") from None
                 return Reading({node.parameter: code})
         if isinstance(node, Branch):
             return self._branch(node, value, where, needs)
