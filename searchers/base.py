@@ -28,7 +28,7 @@ from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers.hidden import Hidden
 from raytree.searchers.history import Past, read_experiment, read_history, read_newest
-from raytree.searchers.tune_space import to_space
+from raytree.searchers.tune_space import find_domain, to_space
 from raytree.searchers.watch import Watch, reported
 from raytree.space import Space
 from raytree.space.flat import flatten
@@ -117,7 +117,9 @@ class RaytreeSearcher(Searcher):
         if mode not in (None, "min", "max"):
             raise SettingError("mode", f"must be 'min' or 'max', got {mode!r}.")
         if time_attr is not None and (not isinstance(time_attr, str) or not time_attr):
-            raise SettingError("time_attr", f"must be the name of a result, got {time_attr!r}.", f"Usually {TRAINING_ITERATION!r}.")
+            raise SettingError(
+                "time_attr", f"must be the name of a result, got {time_attr!r}.", f"Usually {TRAINING_ITERATION!r}."
+            )
         super().__init__(metric=metric, mode=mode)
         self._metric: str | None = metric
         self._mode: str | None = mode
@@ -336,6 +338,14 @@ class RaytreeSearcher(Searcher):
         optimizer = self._ready()
         if optimizer.given_space.hides and self._hidden.learn(trial.id, optimizer.space.config(trial.point), config):
             self._tell_hidden()
+            place = find_domain({key: value for key, value in config.items() if not isinstance(value, (list, tuple))}, "config")
+            if place is not None:
+                self._watch.say(
+                    "unresolved",
+                    "the trainable gets a domain, not a value, at %s: Tune hides such containers from searchers. Put domains into "
+                    "plain dicts, lists or tuples.",
+                    place,
+                )
 
     def _tell_hidden(self) -> None:
         optimizer = self._ready()

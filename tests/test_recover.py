@@ -69,7 +69,18 @@ def test_keys_that_are_numbers_or_have_slashes_are_found():
 
 
 def test_categories_that_are_dicts_lists_and_nothing_come_back():
-    choices = [{}, {"a": {"b/c": 1, 4: None}}, {"a": {"b/c": 2, 4: None}}, [1, {"deep": (2, None)}], None, (3,), 4, "4", True, 1.5]
+    choices = [
+        {},
+        {"a": {"b/c": 1, 4: None}},
+        {"a": {"b/c": 2, 4: None}},
+        [1, {"deep": (2, None)}],
+        None,
+        (3,),
+        4,
+        "4",
+        True,
+        1.5,
+    ]
     space = Space({"x": Categorical(choices), "y": Float(0, 1)})
     for k in range(len(choices)):
         config = space.config((k, 0.5))
@@ -241,7 +252,12 @@ def test_a_partial_configuration_may_name_what_is_alive_only_sometimes():
 
 @pytest.mark.parametrize(
     ("config", "place"),
-    [({"scaler": "other"}, "scaler"), ({"model": {"kind": "knn", "C": 1.0}}, "model.C"), ({"unknown": 1}, "unknown"), (3, "conf")],
+    [
+        ({"scaler": "other"}, "scaler"),
+        ({"model": {"kind": "knn", "C": 1.0}}, "model.C"),
+        ({"unknown": 1}, "unknown"),
+        (3, "conf"),
+    ],
 )
 def test_a_partial_configuration_outside_the_space_is_refused_with_its_place(config, place):
     with pytest.raises(ConfigurationError) as caught:

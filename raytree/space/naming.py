@@ -189,6 +189,4 @@ def _is_plain(value: Any) -> bool:
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
     """Names with their numbers where they have none, or not one of their own."""
-    return tuple(
-        name if name and names.count(name) == 1 else f"{name}[{k}]" if name else f"#{k}" for k, name in enumerate(names)
-    )
+    return tuple(name if name and names.count(name) == 1 else f"{name}[{k}]" if name else f"#{k}" for k, name in enumerate(names))
