@@ -207,7 +207,7 @@ class Observations:
     def discard_value(self, trial_id: str) -> None:
         """Makes a trial an errored one, whatever it reported."""
         trial = self.trials[trial_id]
-        trial.status, trial.value = Status.ERRORED, None
+        trial.status, trial.value, trial.t = Status.ERRORED, None, None
 
     def _store(self, trial: Trial, t: float, value: float | None) -> None:
         trial.reports[t] = value

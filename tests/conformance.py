@@ -22,7 +22,7 @@ from ray.tune.search.searcher import Searcher
 
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.space.flat import flatten
-from tests.events import play, restored, saved
+from tests.events import WRAPPERS, play, restored, saved
 from tests.spaces import random_space
 
 SPACE: dict = {
@@ -643,17 +643,19 @@ print(json.dumps(configs))
 
     # Anything in any order
 
-    def test_random_events_in_any_order(self, caplog):
+    @pytest.mark.parametrize("wrapper", WRAPPERS)
+    def test_random_events_in_any_order(self, wrapper, caplog):
         caplog.set_level(logging.ERROR, "raytree")
-        rng = np.random.default_rng(2026)
-        for k in range(self.sequences):
+        rng = np.random.default_rng([2026, WRAPPERS.index(wrapper)])
+        for k in range(self.sequences if wrapper == "none" else self.sequences // 3):
             space = SPACE if k % 3 == 0 else random_space(rng)
             play(
-                lambda space=space: self.searcher_class(
-                    space=space, metric="loss", mode="min", seed=1, num_initial=3, **self.settings
+                lambda space=space, **settings: self.searcher_class(
+                    space=space, metric="loss", seed=1, num_initial=3, **self.settings, **settings
                 ),
                 self.blank,
                 rng,
                 events=int(rng.integers(5, 30)),
                 added=self.added,
+                wrapper=wrapper,
             )
