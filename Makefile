@@ -1,11 +1,12 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
 # make check  lint, types, import direction
+# make mutations  breaks the store in many ways, one at a time: the event fuzz must notice each
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow check mutations clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -27,6 +28,9 @@ endif
 
 test-slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow $(TESTS)
+
+mutations: .venv/ready-dev
+	$(BIN)/python -m tests.mutations
 
 # Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
 check: .venv/ready-dev

@@ -166,7 +166,9 @@ class Play:
         if self.kind != "repeater":  # which keeps reports to itself
             self.oracle.report(trial_id, number, t)
 
-    def _end(self, trial_id: str | None, result: dict | None, error: bool, number: float | None, tell: Callable[[], None]) -> None:
+    def _end(
+        self, trial_id: str | None, result: dict | None, error: bool, number: float | None, tell: Callable[[], None]
+    ) -> None:
         """An end of a trial, through the wrapper; `tell` is what it means if it gets through."""
         if trial_id is None:
             return

@@ -112,7 +112,7 @@ class Oracle:
         life.events.append(("complete", number, at, t is not None))
 
     def tell(self, trial_id: str, kind: str) -> None:
-        """"end", "own end", "error" or "discard"."""
+        """ "end", "own end", "error" or "discard"."""
         self.lives[trial_id].events.append((kind,))
 
     # What must be answered
