@@ -60,9 +60,9 @@ class SearcherConformance:
     """Keys of a configuration that the searcher adds to those of the space."""
 
     def make(self, **settings: Any) -> Any:
-        """A searcher that knows everything, as after `Tuner(param_space=SPACE, ...)`."""
+        """A searcher that knows everything, as after `Tuner(param_space=SPACE, ...)`, and soon leaves the initial design."""
         space = settings.pop("space", None)
-        searcher = self.searcher_class(**{"seed": 0, **self.settings, **settings})
+        searcher = self.searcher_class(**{"seed": 0, "num_initial": 3, **self.settings, **settings})
         assert searcher.set_search_properties("loss", "min", space or SPACE, num_samples=30, stop=None, time_budget_s=None)
         return searcher
 
@@ -525,7 +525,10 @@ class SearcherConformance:
 
     def test_five_then_restore_then_five_equals_ten(self):
         straight, first = self.make(), self.make()
+        proposals = self.proposals(straight)
         expected = self.run(straight, 10)
+        assert len(proposals) >= 4  # the method was at work on both sides of the restore
+        del straight._optimizer._propose
         configs = self.run(first, 5)
         second = restored(saved(first), self.blank)
         assert configs + self.run(second, 5, start=5) == expected
@@ -597,7 +600,7 @@ class SearcherConformance:
 import json, importlib
 from tests.conformance import SPACE, loss
 module, name = {self.searcher_class.__module__!r}, {self.searcher_class.__name__!r}
-searcher = getattr(importlib.import_module(module), name)(seed=0, **{self.settings!r})
+searcher = getattr(importlib.import_module(module), name)(seed=0, num_initial=3, **{self.settings!r})
 searcher.set_search_properties("loss", "min", SPACE, num_samples=30)
 configs = []
 for k in range(9):
@@ -631,13 +634,16 @@ print(json.dumps(configs))
         assert "model=" in str(explanation)
 
     def test_maximising_is_minimising_upside_down(self):
-        down, up = self.make(), self.searcher_class(space=SPACE, metric="loss", mode="max", seed=0, **self.settings)
+        down = self.make()
+        up = self.searcher_class(space=SPACE, metric="loss", mode="max", seed=0, num_initial=3, **self.settings)
+        proposals = self.proposals(down)
         up._budget = 30
         for k in range(9):
             config = down.suggest(str(k))
             assert up.suggest(str(k)) == config
             down.on_trial_complete(trial_id=str(k), result={"loss": loss(config)}, error=False)
             up.on_trial_complete(trial_id=str(k), result={"loss": -loss(config)}, error=False)
+        assert len(proposals) >= 3
         assert up.recommend().config == down.recommend().config
         assert up.recommend().value == pytest.approx(-down.recommend().value)
 
