@@ -196,7 +196,7 @@ class Optimizer:
             return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, it is logged, and the search goes on
             self._broke_down(error)
             return []
 

@@ -342,8 +342,8 @@ class RaytreeSearcher(Searcher):
             if place is not None:
                 self._watch.say(
                     "unresolved",
-                    "the trainable gets a domain, not a value, at %s: Tune hides such containers from searchers. Put domains into "
-                    "plain dicts, lists or tuples.",
+                    "the trainable gets a domain, not a value, at %s: Tune hides such containers from searchers. "
+                    "Put domains into plain dicts, lists or tuples.",
                     place,
                 )
 
@@ -487,14 +487,14 @@ class RaytreeSearcher(Searcher):
         return self._hidden.shown(self._ready().space.config(trial.point), trial.id)
 
     @classmethod
-    def from_experiment(cls, directory: str | Path, **settings: Any) -> Self:
+    def from_experiment(cls, directory: str | Path, *, unpickle: bool = True, **settings: Any) -> Self:
         """The searcher of an experiment: after `Tuner.restore` the user holds none.
-
-        If Tune hides objects from searchers (classes, estimators, arrays in `param_space`), they are unpickled from what Tune
-        stored there: only do it with directories you trust.
 
         Args:
             directory: the folder that Tune wrote, as a path or a URI such as ``s3://bucket/run``.
+            unpickle: whether objects in the space (classes, estimators, arrays), which Tune hides from searchers, are
+                unpickled from what Tune stored there. Say False for a folder you do not trust: only the searcher's JSON is
+                read then, and answers show the names of objects.
             settings: of the searcher; those given here take the place of the saved ones.
 
         Raises:
@@ -508,7 +508,7 @@ class RaytreeSearcher(Searcher):
             copied.write_bytes(read_newest(directory, cls.CKPT_FILE_TMPL.format("*")))
             searcher._restore(copied, given)
         optimizer = searcher._optimizer
-        if optimizer is not None and optimizer.given_space.hides:
+        if unpickle and optimizer is not None and optimizer.given_space.hides:
             for trial in read_experiment(directory).trials:
                 if trial.trial_id in optimizer.observations:
                     searcher._learn(optimizer.observations.trials[trial.trial_id], trial.config)
@@ -561,7 +561,7 @@ class RaytreeSearcher(Searcher):
                 saved = {**saved, "settings": {**saved["settings"], **settings}}
             optimizer = self.optimizer_class.from_state(saved, self._space, **objects)
         try:
-            given = [_Given(*load(entry)) for entry in payload.get("given", [])]
+            given: list[_Given | _History] = [_Given(*load(entry)) for entry in payload.get("given", [])]
             hidden = Hidden.from_state(payload.get("hidden", []), self._hidden)
         except (TypeError, ValueError) as error:
             raise StateError(str(path), f"malformed ({error}).", "Use another snapshot.") from None

@@ -7,6 +7,8 @@ A mutation is a line of the code replaced by a wrong one, in a copy. The fuzz mu
 it is. Lines are found by their text: one that is gone or not alone is an error, so that this list cannot rot.
 """
 
+# ruff: noqa: E501  a line for every mutation
+
 from __future__ import annotations
 
 import argparse

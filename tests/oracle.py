@@ -1,7 +1,7 @@
 """What must be known of every trial after every event: slow, obvious, and written without looking at the store.
 
 A `Life` is the list of what happened to a trial, as the searcher is told it. `known` goes through that list from the
-beginning, every time it is asked, by the rules of Tune:
+beginning after every event, by the rules of Tune:
 
 - a report is kept by its t; the same t again replaces it;
 - the end comes with a last report, or without one (then the last finite report counts), or as an error;
@@ -35,8 +35,16 @@ class Life:
     found: bool = False
     """Whether it was not suggested but found by its reports."""
     events: list[tuple] = field(default_factory=list)
+    _last: tuple[int, Known | None] = (-1, None)
 
     def known(self) -> Known:
+        """What must be known after all events; worked out again when there is a new one."""
+        if self._last[0] != len(self.events) or self._last[1] is None:
+            self._last = (len(self.events), self._from_the_beginning())
+        assert self._last[1] is not None
+        return self._last[1]
+
+    def _from_the_beginning(self) -> Known:
         status, reports, ending = "running", {}, ""
         value: float | None = None
         at: float | None = None

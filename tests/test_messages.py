@@ -330,7 +330,7 @@ def test_columns_are_named_as_tune_names_them():
 
 # Spaces
 
-Pair = namedtuple("Pair", "a b")  # noqa: PYI024  what a user may have
+Pair = namedtuple("Pair", "a b")
 
 
 @dataclass

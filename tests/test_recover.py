@@ -219,7 +219,8 @@ def test_values_survive_a_pickle(value):
 
 @pytest.mark.parametrize(
     ("a", "b"),
-    [(1, True), (0, None), ("1", 1), ((1, 2), (1, 3)), ([1], [1, 2]), ({"a": 1}, {"a": 2}), ({"a": 1}, {"b": 1}), (Thing(1), Thing(2)),
+    [(1, True), (0, None), ("1", 1), ((1, 2), (1, 3)), ([1], [1, 2]), ({"a": 1}, {"a": 2}), ({"a": 1}, {"b": 1}),
+     (Thing(1), Thing(2)),
      (First, Second), (np.arange(2), np.arange(3)), (np.array([]), 5), (lambda: 1, lambda: 2), ({}, []), (First(), Second())],
 )  # fmt: skip
 def test_different_values_stay_different(a, b):
