@@ -3,11 +3,12 @@
 # make check  lint, types, import direction
 # make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
+# make mutations  breaks the store in many ways, one at a time: the event fuzz must notice each
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check states wheel clean
+.PHONY: demo test test-slow check mutations states wheel clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -29,6 +30,9 @@ endif
 
 test-slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow $(TESTS)
+
+mutations: .venv/ready-dev
+	$(BIN)/python -m tests.mutations
 
 # Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
 check: .venv/ready-dev

@@ -26,12 +26,15 @@ import numpy as np
 
 from raytree import state as document
 from raytree.design import Design, default_length
-from raytree.errors import SettingError, StateError
+from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, path_table
-from raytree.observations import Observations, Status, Trial, as_value
+from raytree.observations import Ending, Observations, Status, Trial, as_value
 from raytree.space import Point, Space
+from raytree.space.fill import filled
+from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
+from raytree.space.recover import recover
 from raytree.space.serial import alike, dump, fingerprint, load, storable
 
 logger = logging.getLogger("raytree")
@@ -103,7 +106,7 @@ class Optimizer:
         self._requested: list[Point] = []
         self._asks = 0
         self._given = 0
-        self._failures = 0  # of proposals; only the first is logged at length
+        self._failures = 0
         self._design = Design(self.space, self.num_initial, self.seed)
 
     @classmethod
@@ -126,11 +129,35 @@ class Optimizer:
         """A configuration of an earlier version of the space as one of this, see `space.migrate`."""
         return migrate(self.space, config, defaults, drop)
 
+    def recovered(self, config: Mapping[str, Any], hint: str = "") -> Any:
+        """The configuration of a trial that was not asked for here, from what it reported; see `space.recover`."""
+        found = self.given_space.config(recover(self.given_space, config, hint))
+        if self.space is self.given_space:
+            return found
+        flat = flatten(config)
+        return {**found, **{key: flat[key] for key in self.space.structure if key not in found and key in flat}}
+
     # The loop
 
     def request(self, config: Any) -> None:
-        """Ask for a configuration before anything else; requests are served in order, and exactly as given."""
-        self._requested.append(self.point(config))
+        """Ask for a configuration before anything else; requests are served in order, and exactly as given.
+
+        What a partial configuration lacks is drawn at random.
+        """
+        self._requested.append(self.point(self.completed(config)))
+
+    def completed(self, config: Any) -> Any:
+        """A configuration with everything that it lacks; raises `ConfigurationError` where it leaves the space."""
+        try:
+            self.point(config)
+            return config
+        except ConfigurationError:
+            own = self.given_space.structure
+            apart = [k for k in self.space.structure if k not in own] if self.space is not self.given_space else []
+            plain = {k: v for k, v in config.items() if k not in apart} if isinstance(config, dict) else config
+            rng = np.random.default_rng([self.seed, 9, len(self._requested)])
+            found = self.given_space.config(filled(self.given_space, plain, rng))
+            return {**found, **{key: config[key] for key in apart if key in config}} if apart else found
 
     def ask(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration to evaluate, or None if a finite space is used up.
@@ -153,10 +180,18 @@ class Optimizer:
         rng = np.random.default_rng([self.seed, 2, self._asks])
         for rows in (self._preferred, lambda rng: self._at_random(rng, _RANDOM_TRIES)):
             for row in rows(rng):
-                point = self.space.decode(row)
-                if not self.observations.used(point):
+                point = self._decoded(row)
+                if point is not None and not self.observations.used(point):
                     return point
         return self._leftover(rng)
+
+    def _decoded(self, row: Array) -> Point | None:
+        """The point of a proposed row, moved into the unit cube; None for a row that is no place in it."""
+        try:
+            return self.space.decode(np.clip(row, 0.0, 1.0))
+        except SpaceError as error:  # NaN where a parameter is active
+            self._broke_down(error)
+            return None
 
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
@@ -164,12 +199,21 @@ class Optimizer:
             return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
-        except Exception as error:
-            self._failures += 1
-            if self._failures.bit_count() == 1:  # the first, second, fourth, eighth ...: a log is for reading
-                message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
-                logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=self._failures == 1)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is logged, and the search goes on
+            self._broke_down(error)
             return []
+
+    def _broke_down(self, error: Exception) -> None:
+        """Says once, at length, that a proposal failed; `failures` counts them."""
+        self._failures += 1
+        level = logging.ERROR if self._failures == 1 else logging.DEBUG
+        message = "raytree: %s failed to propose (%s: %s); random points take the place of such proposals, see explain()"
+        logger.log(level, message, type(self).__name__, type(error).__name__, error, exc_info=error)
+
+    @property
+    def failures(self) -> int:
+        """How many proposals of the method broke down; each was replaced by a random point."""
+        return self._failures
 
     def _has_data(self) -> bool:
         """Whether there is anything to learn from."""
@@ -212,10 +256,16 @@ class Optimizer:
         if self.observations.max_t is None:
             self.observations.max_t = "auto"
 
-    def end(self, trial_id: str) -> None:
-        """A trial ended without a last value: its last report counts."""
+    def end(self, trial_id: str, by_itself: bool = False) -> None:
+        """A trial ended without a last value: its last report counts. Unknown ids are ignored.
+
+        Args:
+            trial_id: which.
+            by_itself: whether it came to its end, or something stopped it. Without any report it is invalid, or nothing
+                is known of it.
+        """
         if trial_id in self.observations:
-            self.observations.end(trial_id)
+            self.observations.end(trial_id, by_itself)
 
     def fail(self, trial_id: str) -> None:
         """A trial ended in error. Unknown ids are ignored."""
@@ -233,9 +283,12 @@ class Optimizer:
         self._given += 1
         return f"given-{self._given - 1}"
 
-    def adopt(self, trial_id: str, config: Any) -> Trial:
-        """A running trial that was not asked for here, such as one started again under a new id."""
-        return self.observations.add(trial_id, self.point(config))
+    def adopt(self, trial_id: str, config: Any, provisional: bool = False) -> Trial:
+        """A running trial that was not asked for here, such as one started again under a new id.
+
+        What a provisional one reports counts at once: its end may never be told.
+        """
+        return self.observations.add(trial_id, self.point(config), provisional)
 
     @property
     def pending(self) -> list[Trial]:
@@ -354,6 +407,8 @@ class Optimizer:
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
         trial.cost = None if saved.get("cost") is None else _finite(saved["cost"])
+        trial.ending = Ending(saved.get("ending", Ending.BY_ITSELF))
+        trial.provisional = saved.get("provisional", False) is True
         if (trial.status is Status.FINISHED) != (trial.value is not None):
             raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
 
@@ -374,6 +429,8 @@ def _dump_trial(trial: Trial) -> dict[str, Any]:
         "t": trial.t,
         "reports": [[t, value] for t, value in trial.reports.items()],
         "cost": trial.cost,
+        "ending": str(trial.ending),
+        "provisional": trial.provisional,
     }
 
 

@@ -19,7 +19,7 @@ import pytest
 from ray import tune
 
 from raytree import state as document
-from raytree.errors import StateError
+from raytree.errors import SettingError, StateError
 from raytree.searchers import RandomSearcher, TreeSearcher, driver
 from tests.events import restored, saved
 
@@ -174,8 +174,11 @@ def test_without_any_good_snapshot_the_newest_one_says_why(tmp_path):
         damaged(path, "cut")
     with pytest.raises(StateError, match=r"2026-01-02\.json.*cut short"):
         TreeSearcher().restore_from_dir(str(tmp_path))
-    with pytest.raises(StateError, match="no snapshot"):
+    with pytest.raises(SettingError, match="not a directory"):
         TreeSearcher.from_experiment(tmp_path / "absent")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SettingError, match="no raytree searcher was saved"):
+        TreeSearcher().restore_from_dir(str(tmp_path / "empty"))
 
 
 def test_a_snapshot_that_is_whole_but_not_yours_is_not_passed_over(tmp_path):
@@ -231,7 +234,7 @@ def test_requested_points_are_saved():
 def test_points_that_hold_objects_are_left_out_with_a_warning(caplog):
     searcher = TreeSearcher(points_to_evaluate=[{"x": object()}])
     text = saved(searcher)
-    assert "objects" in warnings(caplog)[0]
+    assert "cannot be saved" in warnings(caplog)[0]
     restored(text, TreeSearcher)
 
 

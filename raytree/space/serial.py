@@ -21,7 +21,7 @@ import numpy as np
 
 from raytree.errors import RaytreeError, StateError
 from raytree.space.conditions import Conditional, Test
-from raytree.space.identity import name_of, parts_of
+from raytree.space.naming import full_name, signature
 from raytree.space.parameters import Categorical, Constant, Float, Integer, Normal
 from raytree.space.tree import Space
 
@@ -32,16 +32,15 @@ MAX_DEPTH = 200
 
 def dump(value: Any) -> Any:
     """A JSON-able form of a structure, opaque objects included."""
-    return _dump(value, content=False, above=())
+    return _dump(value, content=False)
 
 
-def _dump(value: Any, content: bool, above: tuple[int, ...]) -> Any:
+def _dump(value: Any, content: bool) -> Any:
     """See `dump`.
 
     Args:
         value: the structure.
         content: whether opaque objects are to be told apart by what they hold.
-        above: ids of the opaque objects around it.
     """
     if isinstance(value, np.generic):
         value = value.item()  # numpy's numbers come back as Python's
@@ -50,32 +49,26 @@ def _dump(value: Any, content: bool, above: tuple[int, ...]) -> Any:
     if type(value) is float:
         return value if math.isfinite(value) else {_TAG: "float", "v": repr(value)}
     if type(value) is list:
-        return [_dump(item, content, above) for item in value]
+        return [_dump(item, content) for item in value]
     if type(value) is tuple:
-        return {_TAG: "tuple", "v": [_dump(item, content, above) for item in value]}
+        return {_TAG: "tuple", "v": [_dump(item, content) for item in value]}
     if type(value) is dict:
         if _TAG not in value and all(type(key) is str for key in value):
-            return {key: _dump(item, content, above) for key, item in value.items()}
-        return {_TAG: "dict", "v": [[_dump(key, content, above), _dump(item, content, above)] for key, item in value.items()]}
+            return {key: _dump(item, content) for key, item in value.items()}
+        return {_TAG: "dict", "v": [[_dump(key, content), _dump(item, content)] for key, item in value.items()]}
     if type(value).__name__ in _RECORDS and type(value) is _RECORDS[type(value).__name__]:
-        dumped = {f.name: _dump(getattr(value, f.name), content, above) for f in fields(value)}
+        dumped = {f.name: _dump(getattr(value, f.name), content) for f in fields(value)}
         if isinstance(value, Categorical) and not content:
-            dumped["choices"]["v"] = _told_apart(value.choices, dumped["choices"]["v"], above)
+            dumped["choices"]["v"] = _told_apart(value.choices, dumped["choices"]["v"])
         return {_TAG: type(value).__name__, **dumped}
-    if content and id(value) not in above and len(above) < MAX_DEPTH:
-        held = parts_of(value, _digest)
-        text = None if held is None else json.dumps(_dump(held, True, (*above, id(value))))
-        return {_TAG: "opaque", "v": name_of(value), "holds": None if text is None else _digest(text.encode())}
-    return {_TAG: "opaque", "v": name_of(value)}
+    return {_TAG: "opaque", "v": full_name(value), **({"holds": signature(value)} if content else {})}
 
 
-def _told_apart(choices: Any, dumped: list[Any], above: tuple[int, ...]) -> list[Any]:
+def _told_apart(choices: Any, dumped: list[Any]) -> list[Any]:
     """The dumped choices, those that look alike with what they hold."""
     texts = [json.dumps(item) for item in dumped]
     times = Counter(texts)
-    return [
-        _dump(choice, True, above) if times[text] > 1 else item for choice, item, text in zip(choices, dumped, texts, strict=True)
-    ]
+    return [_dump(choice, True) if times[text] > 1 else item for choice, item, text in zip(choices, dumped, texts, strict=True)]
 
 
 def _digest(content: bytes) -> str:
@@ -132,7 +125,7 @@ def alike(data: Any) -> Iterator[str]:
             times = Counter(json.dumps(item) for item in data["choices"]["v"])
             for text, count in times.items():
                 if count > 1:
-                    yield from _unseen(json.loads(text))
+                    yield from _opaque(json.loads(text))
         for item in data.values():
             yield from alike(item)
     elif isinstance(data, list):
@@ -140,14 +133,13 @@ def alike(data: Any) -> Iterator[str]:
             yield from alike(item)
 
 
-def _unseen(data: Any) -> Iterator[str]:
-    """Names of the opaque objects in a dumped structure that do not show what they hold."""
+def _opaque(data: Any) -> Iterator[str]:
+    """Names of the opaque objects in a dumped structure."""
     if isinstance(data, dict) and data.get(_TAG) == "opaque":
-        if data.get("holds") is None:
-            yield str(data["v"])
+        yield str(data["v"])
     elif isinstance(data, (dict, list)):
         for item in data.values() if isinstance(data, dict) else data:
-            yield from _unseen(item)
+            yield from _opaque(item)
 
 
 def storable(data: Any) -> bool:
