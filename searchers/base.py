@@ -351,6 +351,13 @@ class RaytreeSearcher(Searcher):
         optimizer = self._ready()
         if optimizer.given_space.hides and self._hidden.learn(trial.id, optimizer.space.config(trial.point), config):
             self._tell_hidden()
+            if self._hidden.exchanged:
+                self._watch.say(
+                    "exchanged",
+                    "the objects in param_space are not those of the saved search (%s): results change hands. "
+                    "Restore with the same objects, in the same order.",
+                    ", ".join(self._hidden.exchanged),
+                )
             place = find_domain({key: value for key, value in config.items() if not isinstance(value, (list, tuple))}, "config")
             if place is not None:
                 self._watch.say(

@@ -22,6 +22,8 @@ class Hidden:
     def __init__(self) -> None:
         self.objects: dict[str, Seen] = {}
         self._sampled: dict[str, dict[str, Seen]] = {}
+        self.exchanged: list[str] = []
+        """What a restored search knew by name and signature, and is another object now."""
 
     def learn(self, trial_id: str, suggested: Any, got: Mapping[str, Any]) -> bool:
         """Compares a suggested configuration with what the trial got, nested or flat; returns whether an object is new."""
@@ -32,7 +34,10 @@ class Hidden:
             if placeholder[0] == HIDDEN_FUNCTION:
                 self._sampled.setdefault(trial_id, {})[key] = Seen.of(value)
             elif key not in self.objects or self.objects[key].value is None:
-                self.objects[key] = Seen.of(value)
+                seen, before = Seen.of(value), self.objects.get(key)
+                if before is not None and before.signature != seen.signature:
+                    self.exchanged.append(f"{before.name} is now {seen.name}")
+                self.objects[key] = seen
                 news = True
         return news
 

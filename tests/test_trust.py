@@ -18,7 +18,7 @@ from raytree import state as document
 from raytree.errors import SettingError, StateError
 from raytree.searchers import BOSHSearcher, RandomSearcher, TreeSearcher
 from raytree.space.serial import fingerprint
-from tests.events import saved
+from tests.events import restored, saved
 
 SPACE = {"x": tune.uniform(0, 1), "data": "data.csv", "net": tune.choice([{"kind": "a"}, {"kind": "b", "y": tune.uniform(0, 1)}])}
 
@@ -215,6 +215,34 @@ def test_a_reordered_searcher_space_is_refused(tmp_path):
     same = RandomSearcher(space(one, two))
     same.restore(str(path))
     assert same.suggest("n")["model"] in (one, two)
+
+
+def test_objects_that_tune_hides_are_compared_when_a_trial_has_got_them(caplog):
+    """Tune knows them by their place alone: nothing but a trial's configuration shows that they were exchanged."""
+    from ray.tune.impl.placeholder import create_resolvers_map, inject_placeholders
+
+    def announced(searcher: Any) -> Any:
+        config = inject_placeholders({"x": tune.uniform(0, 1), "model": tune.choice([one, two])}, create_resolvers_map())
+        searcher.set_search_properties("loss", "min", config)
+        return searcher
+
+    def told(searcher: Any, trial_id: str, objects: tuple) -> None:
+        space, suggested = searcher._optimizer.space, searcher.suggest(trial_id)
+        code = space.point(suggested)[[parameter.name for parameter in space.parameters].index("model")]
+        searcher.on_trial_complete(
+            trial_id, {"loss": 1.0, "training_iteration": 1, "config": {**suggested, "model": objects[code]}}
+        )
+
+    first = announced(RandomSearcher(seed=0))
+    first._ready()
+    for k in range(6):
+        told(first, f"t{k}", (one, two))
+    for objects, expected in (((one, two), 0), ((two, one), 1)):
+        caplog.clear()
+        again = restored(saved(first), lambda: announced(RandomSearcher()))
+        for k in range(6):
+            told(again, f"n{k}", objects)
+        assert len([record for record in caplog.records if "change hands" in record.getMessage()]) == expected
 
 
 def test_tree_optimizer_fingerprint_is_that_of_the_given_space():
