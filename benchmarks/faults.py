@@ -103,6 +103,8 @@ def driver_part(name: str, count: int) -> Row:
         with tempfile.TemporaryDirectory() as folder:
             report = survive(name, Path(folder), moments, rng)
         assert report.ended, f"experiment {attempt} of {name} did not end"
+        if report.damaged:
+            print(f"   {report.damaged} kills damaged Tune's own record", flush=True)
         kills, known, attempt = kills + report.kills, known + report.known, attempt + 1
         lost, doubled, wrong = lost + report.lost + report.missing, doubled + report.doubled, wrong + report.misreported
     return Row("driver killed", name, kills, known, lost, doubled, wrong)

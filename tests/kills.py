@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -184,7 +185,7 @@ def _same(row: Mapping[Any, Any], config: dict) -> bool:
 
 class Report(NamedTuple):
     """What became of an experiment: whether it ended, kills that hit it at work, values known before some kill, `Differences` at
-    the end, and how many trials a scheduler stopped."""
+    the end, how many trials a scheduler stopped, and how often a kill has damaged Tune's own record."""
 
     ended: bool
     kills: int
@@ -194,6 +195,25 @@ class Report(NamedTuple):
     missing: int
     misreported: int
     stopped: int
+    damaged: int
+
+
+def usable(folder: Path) -> tuple[bool, int]:
+    """Whether Tune can restore an experiment, and how many of its files had to be removed for it.
+
+    Tune copies its record to the experiment's directory piece by piece: a kill may leave it empty, and Tune then restores
+    nothing, although the records of earlier sessions are beside it.
+    """
+    removed = 0
+    for path in sorted(folder.glob("run/experiment_state-*.json"), reverse=True):
+        try:
+            json.loads(path.read_text())
+        except ValueError:
+            path.unlink()
+            removed += 1
+        else:
+            return True, removed
+    return False, removed
 
 
 def survive(
@@ -209,13 +229,13 @@ def survive(
     Args:
         name: of the searcher.
         folder: where the experiment is.
-        moments: the shares, one for each kill.
+        moments: the shares, one for each kill. An experiment that Tune cannot restore after one is begun anew.
         rng: of the random moments.
         scheduler: see `drive`.
         patience: seconds that the last driver has to end the experiment.
     """
     before: dict[str, float] = {}
-    kills = 0
+    kills = damaged = 0
     for moment in moments:
         driver = start(folder, name, scheduler)
         deadline = time.time() + 180
@@ -224,6 +244,11 @@ def survive(
         time.sleep(float(rng.uniform(0.0, 1.0)))
         kills += kill(driver)
         before |= snapshot(folder)
+        fine, removed = usable(folder)
+        damaged += removed
+        if not fine:
+            shutil.rmtree(folder / "run", ignore_errors=True)
+            before = {}
     driver = start(folder, name, scheduler)
     with suppress(subprocess.TimeoutExpired):
         driver.wait(timeout=patience)
@@ -234,4 +259,6 @@ def survive(
     found = differences(getattr(raytree.searchers, name).from_experiment(folder / "run").observations(), record, before)
     stopped = sum(trial.over and trial.t < MAX_T for trial in record.values()) if scheduler != "none" else 0
     unknown = TRIALS - len(record) if ended else 0
-    return Report(ended, kills, len(before), found.lost, found.doubled, found.missing + unknown, found.misreported, stopped)
+    return Report(
+        ended, kills, len(before), found.lost, found.doubled, found.missing + unknown, found.misreported, stopped, damaged
+    )
