@@ -434,7 +434,8 @@ class RaytreeSearcher(Searcher):
         optimizer = self._ready()
         name = history.metric or self._metric
         assert name is not None
-        news = [past for past in history.pasts if past.id is None or past.id not in optimizer.observations]
+        once = {past.id if past.id is not None else k: past for k, past in enumerate(history.pasts)}
+        news = [past for past in once.values() if past.id is None or past.id not in optimizer.observations]
         self._learn_from(news)
         found = [
             (past, optimizer.migrated(past.config, history.defaults, history.drop), self._measure(past.results, name))
@@ -498,7 +499,7 @@ class RaytreeSearcher(Searcher):
             settings: of the searcher; those given here take the place of the saved ones.
 
         Raises:
-            SettingError: if no searcher was saved there.
+            SettingError: if no searcher was saved there, or if it had another metric or mode.
             StateError: if the saved state cannot be used.
         """
         searcher = cls(**settings)
@@ -507,6 +508,10 @@ class RaytreeSearcher(Searcher):
             copied = Path(folder) / "state.json"
             copied.write_bytes(read_newest(directory, cls.CKPT_FILE_TMPL.format("*")))
             searcher._restore(copied, given)
+        for name, saved in (("metric", searcher._metric), ("mode", searcher._mode)):
+            if settings.get(name) not in (None, saved):
+                raise SettingError(name, f"is {saved!r} in the saved search, got {settings[name]!r}.", "Leave it out.")
+        searcher._time_attr = settings.get("time_attr") or searcher._time_attr
         optimizer = searcher._optimizer
         if unpickle and optimizer is not None and optimizer.given_space.hides:
             for trial in read_experiment(directory).trials:

@@ -285,6 +285,9 @@ def test_settings_of_from_experiment_take_the_place_of_saved_ones(tmp_path):
     other = RandomSearcher.from_experiment(tmp_path, max_t=9, on_error="penalize")
     assert (other._optimizer.observations.max_t, other._optimizer.observations.on_error) == (9.0, "penalize")
     assert other.observations()["status"].tolist() == ["stopped"]
+    with pytest.raises(SettingError, match="metric: is 'loss' in the saved search, got 'accuracy'"):
+        RandomSearcher.from_experiment(tmp_path, metric="accuracy")
+    assert RandomSearcher.from_experiment(tmp_path, metric="loss", time_attr="epochs")._time_attr == "epochs"
     same = RandomSearcher.from_experiment(tmp_path)
     assert (same._optimizer.observations.max_t, same._optimizer.observations.on_error) == (None, "ignore")
 
