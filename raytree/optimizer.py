@@ -207,7 +207,10 @@ class Optimizer:
         """Says once, at length, that a proposal failed; `failures` counts them."""
         self._failures += 1
         level = logging.ERROR if self._failures == 1 else logging.DEBUG
-        message = "raytree: %s failed to propose (%s: %s); random points take the place of such proposals, see explain()"
+        message = (
+            "raytree: %s failed to propose (%s: %s). Random points take the place of such proposals; explain() counts them. "
+            "This is a fault in raytree: please report it."
+        )
         logger.log(level, message, type(self).__name__, type(error).__name__, error, exc_info=error)
 
     @property

@@ -8,10 +8,9 @@ stored, ignored, or logged.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -26,6 +25,7 @@ from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers import driver
+from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
 from raytree.searchers.hidden import Hidden
 from raytree.searchers.history import Past, read_experiment, read_history, read_newest
 from raytree.searchers.tune_space import find_domain, to_space
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("raytree")
 
 _MISSING = object()
-_FROM_TUNE = {"mode": "", "budget": "Tune's num_samples is the budget."}
-"""Settings of an optimizer that are none of a searcher, and what to do instead."""
 
 
 class _Given(NamedTuple):
@@ -123,10 +121,10 @@ class RaytreeSearcher(Searcher):
         super().__init__(metric=metric, mode=mode)
         self._metric: str | None = metric
         self._mode: str | None = mode
-        self._space: Space | None = None if space is None else _own(space)
+        self._space: Space | None = None if space is None else space_of(space)
         self._own_space = space is not None
-        self._points = _configurations("points_to_evaluate", points_to_evaluate)
-        self._rewards = _numbers("evaluated_rewards", evaluated_rewards)
+        self._points = configurations("points_to_evaluate", points_to_evaluate)
+        self._rewards = numbers("evaluated_rewards", evaluated_rewards)
         self._time_attr: str = time_attr or TRAINING_ITERATION
         self._budget: int | None = None
         self._max_concurrent: int | None = None
@@ -147,13 +145,9 @@ class RaytreeSearcher(Searcher):
 
     def _check(self) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
-        known = [name for name in self.optimizer_class.known_settings() if name not in _FROM_TUNE]
-        for name in self._settings:
-            if name not in known:
-                near = difflib.get_close_matches(name, [*known, *_OWN_SETTINGS], n=1)
-                advice = f"Did you mean {near[0]}?" if near else _FROM_TUNE.get(name, "")
-                remedy = f"{advice} It has {', '.join(dict.fromkeys([*_OWN_SETTINGS, *known]))}.".strip()
-                raise SettingError(name, f"is not a setting of {type(self).__name__}.", remedy)
+        own = [name for name in inspect.signature(RaytreeSearcher).parameters if name != "method"]
+        known = dict.fromkeys([*own, *self.optimizer_class.known_settings()])
+        check_names(type(self).__name__, self._settings, list(known))
         optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
         if self._space is None:
             return
@@ -164,7 +158,7 @@ class RaytreeSearcher(Searcher):
                 else:
                     optimizer.completed(point)
             except ConfigurationError as error:
-                raise _located(error, f"points_to_evaluate[{k}]") from None
+                raise located(error, f"points_to_evaluate[{k}]") from None
         for entry in self._given:
             if isinstance(entry, _Given):
                 optimizer.point(entry.config)
@@ -240,7 +234,7 @@ class RaytreeSearcher(Searcher):
         try:
             for entry in given:
                 self._take(entry)
-        except ConfigurationError:
+        except RaytreeError:
             self._optimizer, self._given = None, given
             raise
         if not self._space.d:
@@ -454,7 +448,8 @@ class RaytreeSearcher(Searcher):
         optimizer = self._ready()
         name = history.metric or self._metric
         assert name is not None
-        news = [past for past in history.pasts if past.id is None or past.id not in optimizer.observations]
+        once = {past.id if past.id is not None else k: past for k, past in enumerate(history.pasts)}
+        news = [past for past in once.values() if past.id is None or past.id not in optimizer.observations]
         self._learn_from(news)
         found = [
             (past, optimizer.migrated(past.config, history.defaults, history.drop), self._measure(past.results, name))
@@ -518,12 +513,13 @@ class RaytreeSearcher(Searcher):
             settings: of the searcher; those given here take the place of the saved ones.
 
         Raises:
-            SettingError: if no searcher was saved there.
+            SettingError: if no searcher was saved there, or if it had another metric or mode.
             StateError: if the saved state cannot be used.
         """
         searcher = cls(**settings)
         given = {name: value for name, value in searcher._settings.items() if name in settings}
         searcher._restore_newest(directory, given)
+        searcher._time_attr = settings.get("time_attr") or searcher._time_attr
         optimizer = searcher._optimizer
         if unpickle and optimizer is not None and optimizer.given_space.hides:
             for trial in read_experiment(directory).trials:
@@ -660,8 +656,8 @@ class RaytreeSearcher(Searcher):
         """The inverse of `_waiting`, checked as far as the space is known; changes nothing if something is wrong."""
         before = self._points, self._rewards, self._given
         try:
-            self._points = _configurations("points_to_evaluate", load(waiting["points"]))
-            self._rewards = _numbers("evaluated_rewards", load(waiting["rewards"]))
+            self._points = configurations("points_to_evaluate", load(waiting["points"]))
+            self._rewards = numbers("evaluated_rewards", load(waiting["rewards"]))
             self._given = [_Given(*load(entry)) for entry in waiting["given"]]
             if len(self._rewards) > len(self._points):
                 raise ValueError("more values than points")
@@ -682,50 +678,6 @@ class RaytreeSearcher(Searcher):
         ending = f"{self._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
         record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None else ""
         logger.info("#%d %s -> %s%s", trial.number + 1, " ".join(named), ending, record)
-
-
-_OWN_SETTINGS = [name for name in inspect.signature(RaytreeSearcher).parameters if name != "method"]
-
-
-def _own(space: Any) -> Space:
-    """The space given to a searcher."""
-    made = to_space(space)
-    if not isinstance(made.structure, dict):
-        raise SettingError("space", f"must be a dict of parameters, got {name_of(space)}.", "Tune configurations are dicts.")
-    return made
-
-
-def _configurations(name: str, given: Any) -> list[dict]:
-    """A list of configurations."""
-    if given is None:
-        return []
-    if isinstance(given, (dict, str)) or not isinstance(given, Iterable):
-        kind = "one configuration" if isinstance(given, dict) else name_of(given)
-        raise SettingError(name, f"must be a list of configurations, got {kind}.", "Put it into a list: [{...}].")
-    found = list(given)
-    for k, config in enumerate(found):
-        if not isinstance(config, dict):
-            raise SettingError(f"{name}[{k}]", f"must be a configuration, a dict, got {name_of(config)}.")
-    return found
-
-
-def _numbers(name: str, given: Any) -> list[Any]:
-    """A list of finite numbers."""
-    if given is None:
-        return []
-    if isinstance(given, (dict, str)) or not isinstance(given, Iterable):
-        raise SettingError(name, f"must be a list of numbers, one a point, got {name_of(given)}.", "Put it into a list.")
-    found = list(given)
-    for k, value in enumerate(found):
-        if as_value(value) is None:
-            raise SettingError(f"{name}[{k}]", f"is no finite number: {name_of(value)}.", "Leave such points out.")
-    return found
-
-
-def _located(error: ConfigurationError, where: str) -> ConfigurationError:
-    """The error with the place of the configuration before the place in it; its class is a public one."""
-    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "raytree.errors")
-    return kind(f"{where}: {error.where}", error.problem, error.remedy)
 
 
 def _checked_payload(payload: dict[str, Any], where: str) -> dict[str, Any]:

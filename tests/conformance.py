@@ -205,8 +205,8 @@ class SearcherConformance:
             trial.status = status
             trial.run_metadata.last_result = {"loss": 0.5, "training_iteration": 1}
             trials.append(trial)
-        for _ in range(2):
-            searcher.add_evaluated_trials(trials, "loss")
+        searcher.add_evaluated_trials([*trials, trials[0]], "loss")
+        searcher.add_evaluated_trials(trials, "loss")
         assert searcher.observations()["status"].tolist() == ["finished", "errored"]
 
     def test_trials_are_added_before_the_space_is_known(self):
@@ -368,7 +368,8 @@ class SearcherConformance:
     def test_a_trial_restarted_under_a_new_id_is_rebuilt_from_its_result(self):
         searcher = self.make()
         flat = {"config/scaler": "none", "config/constant/path": "data.csv", "config/constant/list": [1, 2],
-                "config/model/kind": "knn", "config/model/n": 7, "config/model/C": 0.5}  # fmt: skip
+                "config/model/kind": "knn", "config/model/n": 7, "config/model/C": 0.5,
+                "config/workers": 3, "config/model/verbose": object()}  # fmt: skip
         searcher.on_trial_result("new", {"loss": 1.0, "training_iteration": 1, **flat})
         searcher.on_trial_complete(trial_id="new", result={"loss": 0.5, "training_iteration": 2, **flat}, error=False)
         assert searcher.recommend().config == POINT

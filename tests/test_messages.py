@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 from ray.tune.search.searcher import Searcher
 
-from raytree.errors import ConfigurationError, RaytreeError, SettingError, SpaceError
+from raytree.errors import ConfigurationError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.searchers import BOSHSearcher, RandomSearcher, TreeSearcher
 from raytree.searchers.tune_space import to_space
 from tests.events import restored, saved
@@ -190,7 +190,7 @@ def test_proposals_that_break_down_are_reported_once_and_in_the_explanation(capl
         ({"space": [tune.uniform(0, 1)]}, "space", "must be a dict"),
         ({"space": tune.uniform(0, 1)}, "space", "must be a dict"),
         ({"space": 3}, "space", "must be a dict"),
-        ({"points_to_evaluate": {"x": 0.5}}, "points_to_evaluate", "Put it into a list"),
+        ({"points_to_evaluate": {"x": 0.5}}, "points_to_evaluate", "list of configurations, got a dict. Put it into a list"),
         ({"points_to_evaluate": [0.5]}, "points_to_evaluate[0]", "must be a configuration"),
         ({"points_to_evaluate": "x"}, "points_to_evaluate", "list of configurations"),
         ({"evaluated_rewards": [1.0]}, "evaluated_rewards", "more values than points"),
@@ -278,6 +278,23 @@ def test_evaluations_that_wait_for_the_space_are_saved():
     assert other.observations()["config/x"].tolist() == [0.5, 0.25]
 
 
+def test_evaluations_that_waited_are_saved_once():
+    searcher = RandomSearcher(space=X)
+    searcher.add_evaluated_point({"x": 0.5}, 1.5)
+    searcher.set_search_properties("loss", "min", {"constant": 1})
+    other = restored(saved(searcher), RandomSearcher)
+    assert other._given == []
+    assert other.observations()["value"].tolist() == [1.5]
+
+
+def test_lists_stand_for_tuples_in_points():
+    space = {"h": tune.choice([(64, 64), (32,)]), "n": {1: tune.choice([{"sizes": (1, 2), "x": tune.uniform(0, 1)}, None])}}
+    points = [{"h": [64, 64], "n": {"1": {"sizes": [1, 2], "x": 0.5}}}, {"h": [32], "n": {"1": None}}]
+    searcher = ready(space, points_to_evaluate=points)
+    assert searcher.suggest("a") == {"h": (64, 64), "n": {1: {"sizes": (1, 2), "x": 0.5}}}
+    assert searcher.suggest("b") == {"h": (32,), "n": {1: None}}
+
+
 def test_settings_of_from_experiment_take_the_place_of_saved_ones(tmp_path):
     searcher = ready()
     end(searcher, "a", 7)
@@ -285,6 +302,9 @@ def test_settings_of_from_experiment_take_the_place_of_saved_ones(tmp_path):
     other = RandomSearcher.from_experiment(tmp_path, max_t=9, on_error="penalize")
     assert (other._optimizer.observations.max_t, other._optimizer.observations.on_error) == (9.0, "penalize")
     assert other.observations()["status"].tolist() == ["stopped"]
+    with pytest.raises(StateError, match="has the metric 'loss', the searcher 'accuracy'"):
+        RandomSearcher.from_experiment(tmp_path, metric="accuracy")
+    assert RandomSearcher.from_experiment(tmp_path, metric="loss", time_attr="epochs")._time_attr == "epochs"
     same = RandomSearcher.from_experiment(tmp_path)
     assert (same._optimizer.observations.max_t, same._optimizer.observations.on_error) == (None, "ignore")
 

@@ -189,6 +189,12 @@ def test_answers_show_what_the_trainable_got_and_restarted_trials_with_objects_a
         assert "_ph" not in shown
     assert best.config["sampled"] == round(best.config["model"]["x"], 3)
 
+    with pytest.MonkeyPatch.context() as patch:  # a folder that is not trusted: nothing is unpickled, objects have names
+        patch.setattr("raytree.searchers.base.read_experiment", lambda place: pytest.fail("unpickled"))
+        careful = RandomSearcher.from_experiment(tmp_path / "run", unpickle=False)
+    assert set(careful.observations()["config/model/make"]) <= {"(Steep)", "(Flat)"}
+    assert set(careful.observations()["path"]) == set(other.observations()["path"])
+
     fresh = TreeSearcher(seed=0)  # a warm start from the directory, before the space is known
     fresh.add_evaluated_trials(tmp_path / "run")
     results = tune.Tuner(

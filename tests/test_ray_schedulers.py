@@ -106,6 +106,7 @@ def test_hyperband_for_bohb_announces_itself(tmp_path):
     searcher = TreeSearcher(seed=0, num_initial=5)
     results = fit(searcher, HyperBandForBOHB(max_t=MAX_T, reduction_factor=3), tmp_path, samples=14, concurrent=9)
     assert check(searcher, results, 14) > 0
+    assert set(searcher.observations()["status"]) == {"finished", "stopped"}
     assert searcher._optimizer.observations.max_t == "auto"
 
 

@@ -193,6 +193,28 @@ def test_names_of_branches(choices, names):
     assert branch_names(choices) == names
 
 
+class Nasty:
+    """Cannot be looked at."""
+
+    def __getattribute__(self, name):
+        if name == "__class__":
+            return Nasty
+        raise RuntimeError(name)
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+
+def test_objects_that_cannot_be_looked_at_do_no_harm():
+    for value in (Nasty(), [Nasty()], {"a": Nasty()}):
+        assert Seen.of(value).is_like(value)
+        assert len(Seen.of(value).name) <= 24
+        assert not alike(value, 3)
+    wide = list(range(10**6))
+    assert Seen.of(Thing(wide)).is_like(Thing(wide))
+    assert not Seen.of(Thing(wide)).is_like(Thing([*wide, 1]))
+
+
 def test_names_have_no_addresses():
     for value in (Thing(1), [Thing(1)], {"a": object()}, lambda: 1, functools.partial(int), np.arange(99), print):
         assert "0x" not in name_of(value)

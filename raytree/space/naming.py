@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ UNSEEN = "(not seen yet)"
 LONGEST = 24
 _DEEPEST = 6
 """What is nested deeper than this in an object does not tell it from others."""
+_WIDEST = 1000
+"""Nor does what comes after so many items."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TELLING = ("kind", "name", "type", "model", "class", "method", "algorithm")
 """Keys whose values name a branch, before any other that tells the branches apart."""
@@ -56,7 +59,11 @@ def full_name(value: Any) -> str:
 
 def signature(value: Any) -> str:
     """A digest that copies of an object share, in every process: of its class and contents, as far as they can be seen."""
-    return hashlib.sha256(_described(value, 0).encode()).hexdigest()[:16]
+    try:
+        text = _described(value, 0)
+    except Exception:  # noqa: BLE001  a foreign object may raise anything when it is looked at
+        text = f"{type(value).__module__}.{type(value).__qualname__}"
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
 def _described(value: Any, depth: int) -> str:
@@ -68,9 +75,10 @@ def _described(value: Any, depth: int) -> str:
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return repr(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!s}: {_described(item, depth + 1)}" for key, item in value.items()) + "}"
+        inside = ", ".join(f"{key!s}: {_described(item, depth + 1)}" for key, item in islice(value.items(), _WIDEST))
+        return f"{len(value)} {{{inside}}}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_described(item, depth + 1) for item in value) + "]"
+        return f"{len(value)} [" + ", ".join(_described(item, depth + 1) for item in value[:_WIDEST]) + "]"
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(_described(item, depth + 1) for item in value)) + "}"
     if isinstance(value, np.ndarray) and value.dtype != object:
@@ -143,7 +151,7 @@ def name_of(value: Any, objects: Mapping[str, Seen] | None = None) -> str:
         return objects[key].name if objects and key in objects else UNSEEN
     if isinstance(value, str):
         text = value
-    elif isinstance(value, type) or (callable(value) and hasattr(value, "__name__")):
+    elif isinstance(value, type) or (callable(value) and isinstance(getattr(value, "__name__", None), str)):
         text = value.__name__.replace("<lambda>", "lambda")
     elif isinstance(value, functools.partial):
         text = name_of(value.func)

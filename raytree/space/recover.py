@@ -66,7 +66,7 @@ def recover(space: Space, config: Dict[str, Any], hint: str = "") -> Point:
 
 class _Search:
     def __init__(self, space: Space, hint: str) -> None:
-        self.space, self.hint = space, hint
+        self.space, self.hint = space, hint if "_ph_" in hint else ""
         self.domains = [parameter.domain for parameter in space.parameters]
 
     def node(self, node: Node, flat: dict[str, Any], at: str, inside: bool) -> _Found:
