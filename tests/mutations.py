@@ -100,15 +100,12 @@ MUTATIONS = [
 
 def fuzz(sequences: int = SEQUENCES) -> None:
     """Plays sequences of events on a searcher; raises at the first that the oracle does not agree with."""
-    import logging
-
     import numpy as np
 
     from raytree.searchers import RandomSearcher
     from tests.events import WRAPPERS, play
     from tests.spaces import random_space
 
-    logging.getLogger("raytree").setLevel(logging.CRITICAL)
     for k in range(sequences):
         rng = np.random.default_rng([k, 11])
         space = random_space(rng)
