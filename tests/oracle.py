@@ -120,7 +120,7 @@ class Oracle:
         life.events.append(("complete", number, at, t is not None))
 
     def tell(self, trial_id: str, kind: str) -> None:
-        """ "end", "own end", "error" or "discard"."""
+        """A trial is told to "end", to "own end" (by itself), an "error", or to "discard" its value."""
         self.lives[trial_id].events.append((kind,))
 
     # What must be answered

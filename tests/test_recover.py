@@ -104,6 +104,14 @@ def test_of_two_branches_the_one_that_explains_more_is_meant():
     assert recover(space, {"m/x": 0.1}) == (0, 0.1, None, None)
 
 
+def test_objects_of_an_own_space_come_back_as_copies():
+    choices = [np.arange(2), {"x": Float(0, 1), "make": Thing(1)}, {"x": Float(0, 1), "make": Thing(2)}, First, {}]
+    space = Space({"m": Categorical(choices), "plain": Categorical([Thing(1), Thing(2), len])})
+    for point in points(space, 40):
+        copied = pickle.loads(pickle.dumps(flatten_dict(space.config(point))))
+        assert recover(space, copied) == point
+
+
 # What Tune hides
 
 HIDING = {

@@ -108,9 +108,9 @@ class _Search:
         domain = self.domains[node.parameter]
         dicts = [k for k, choice in enumerate(getattr(domain, "choices", ())) if isinstance(choice, dict)]
         if value is _ABSENT:
-            if not any(not flatten(domain.render(k)) for k in dicts):
+            if not any(_is_empty(domain.render(k)) for k in dicts):
                 raise MissingKeyError(at, "is missing.", "")
-            value = {}  # an empty dict vanishes from a flat configuration
+            value = {}
         if isinstance(value, dict):
             fits = [k for k in dicts if self._match(domain.render(k), value) is Match.YES]
             code: Code | None = fits[0] if fits else None
@@ -141,7 +141,7 @@ class _Search:
         fits: list[tuple[int, _Found]] = []
         there = sum(key == at or key.startswith(f"{at}/") for key in flat)
         for k, option in enumerate(node.options):
-            if isinstance(option, Fixed) and _value(flat, at) is _ABSENT and option.value != {}:
+            if isinstance(option, Fixed) and not there and not _is_empty(option.value):
                 continue
             try:
                 fits.append((k, self.node(option, flat, at, True)))
@@ -164,6 +164,11 @@ def _value(flat: dict[str, Any], at: str) -> Any:
         return flat[at]
     below = {key[len(at) + 1 :]: value for key, value in flat.items() if key.startswith(f"{at}/")}
     return below or _ABSENT
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a value vanishes from a flat configuration."""
+    return isinstance(value, dict) and not flatten(value)
 
 
 def _size(value: Any) -> int:
