@@ -1,11 +1,14 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
 # make check  lint, types, import direction
+# make states tests/states/ anew, when the format or the inference has changed on purpose
+# make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
+# make mutations  breaks the store in many ways, one at a time: the event fuzz must notice each
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check clean
+.PHONY: demo test test-slow check mutations states wheel clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -28,6 +31,9 @@ endif
 test-slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow $(TESTS)
 
+mutations: .venv/ready-dev
+	$(BIN)/python -m tests.mutations
+
 # Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
 check: .venv/ready-dev
 	$(BIN)/ruff check .
@@ -35,6 +41,13 @@ check: .venv/ready-dev
 	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
 	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
 	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
+
+states: .venv/ready-dev
+	$(BIN)/python -m tests.test_states
+
+wheel: .venv/ready
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("raytree needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -51,4 +64,4 @@ check: .venv/ready-dev
 	@touch $@
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

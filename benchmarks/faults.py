@@ -1,20 +1,22 @@
 """A soak: drivers, workers and nodes killed while trials run, bad inputs, hostile state files. Counts, not adjectives.
 
-    python benchmarks/faults.py                          all four searchers; about half an hour on two cores
+    nice -n 19 python benchmarks/faults.py               everything; about an hour on two cores
     python benchmarks/faults.py --parts states,inputs    without Ray
 
 - driver: the driver and its Ray are killed with SIGKILL at random moments, 20 over all searchers, and the experiment is restored.
-- workers: on a local Ray, processes that run trials are killed at random until enough are dead.
-- nodes: on a cluster of four, a node is killed with all it runs, then another; new ones join for the next searcher.
-- states: state files of each searcher with nasty things in them, under checksums that fit; cut and flipped ones.
+- workers: on a local Ray, processes that run trials are killed at random, 20 over all searchers.
+- nodes: on a cluster, a node that holds a running trial is killed with all it runs, 20 over all searchers.
+- states: 5,000 state files of each searcher with nasty things in them, under checksums that fit; cut and flipped ones.
 - inputs: random sequences of everything Tune may call, in any order (tests/events.py).
 
-Observations lost or doubled, and exceptions that are not ours, must be 0.
+Observations lost, doubled or misreported (another value, t or configuration than Tune has), and exceptions that are not
+raytree's own, must be 0. Rows go to a CSV file, and a run that was interrupted goes on after the last one.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import logging
 import os
 import random
@@ -25,7 +27,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
 os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
@@ -37,25 +39,49 @@ from ray import tune
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import raytree.searchers
+from tests.events import saved
+from tests.hostile import files
+from tests.kills import SPACE, Differences, Told, differences, loss, survive
+from tests.test_states import attempt, inside, made
 
 SEARCHERS = ("TreeSearcher", "CondKernelSearcher", "HTBOSearcher", "BOSHSearcher")
-SPACE = {"m": tune.choice([{"kind": "a", "x": tune.uniform(0, 1)}, {"kind": "b", "y": tune.randint(1, 100)}])}
+
+
+FAULTS = {
+    "driver": "driver killed", "workers": "worker killed", "nodes": "node killed", "states": "hostile state",
+    "inputs": "sequences of events",
+}  # fmt: skip
+FIELDS = ("fault", "searcher", "count", "observations", "lost", "doubled", "misreported")
+
+
+class Row(NamedTuple):
+    """Counts for one fault and one searcher; `observations` are known trials, refused files or events."""
+
+    fault: str
+    searcher: str
+    count: int
+    observations: int
+    lost: int
+    doubled: int
+    misreported: int
 
 
 def trainable(config: dict[str, Any], folder: str) -> None:
-    """Leaves its process id while it runs, for the killer to find."""
-    mark = Path(folder) / f"{os.getpid()}.pid"
+    """Leaves node and process id while it runs, for the killer to find."""
+    import ray
+
+    mark = Path(folder) / f"{ray.get_runtime_context().get_node_id()}-{os.getpid()}.pid"
     mark.touch()
     try:
-        for _ in range(4):
+        for t in range(1, 5):
             time.sleep(0.5)
-            tune.report({"loss": config["m"].get("x", 0.4) + 0.01 * config["m"].get("y", 0)})
+            tune.report({"loss": loss(config, t)})
     finally:
         mark.unlink(missing_ok=True)
 
 
-def experiment(name: str, folder: str, trials: int) -> tuple[int, int, int]:
-    """Runs with retries without end: observations, lost, doubled."""
+def experiment(name: str, folder: str, trials: int) -> tuple[int, Differences]:
+    """Runs with retries without end; returns the number of observations, and how they differ from Tune's results."""
     searcher = getattr(raytree.searchers, name)(seed=0, num_initial=4)
     results = tune.Tuner(
         tune.with_parameters(trainable, folder=folder),
@@ -63,33 +89,30 @@ def experiment(name: str, folder: str, trials: int) -> tuple[int, int, int]:
         tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=trials, search_alg=searcher, max_concurrent_trials=3),
         run_config=tune.RunConfig(verbose=0, storage_path=folder, name=name, failure_config=tune.FailureConfig(max_failures=-1)),
     ).fit()
+    record = {r.metrics["trial_id"]: Told(r.config, r.metrics["loss"], r.metrics["training_iteration"]) for r in results}
+    assert len(record) == trials, f"{trials - len(record)} trials of {name} did not end"
     table = searcher.observations()
-    known = dict(zip(table["trial_id"], table["value"], strict=True))
-    lost = sum(known.get(r.metrics["trial_id"]) != r.metrics["loss"] for r in results) + trials - len(results)
-    return len(table), lost, int(table["trial_id"].duplicated().sum()) + max(0, len(table) - trials)
+    return len(table), differences(table, record, {})
 
 
-def driver_part(count: int) -> list[list[Any]]:
-    from tests.kills import survive
-
-    lines = []
-    for k, name in enumerate(SEARCHERS):
-        kills = known = lost = doubled = missing = 0
-        rng = np.random.default_rng(k)
-        moments = np.sort(rng.uniform(0.05, 0.9, count)).tolist()
-        for chunk in (moments[0::2], moments[1::2]):
-            with tempfile.TemporaryDirectory() as folder:
-                report = survive(name, Path(folder), chunk, rng)
-            kills, known, lost = kills + report.kills, known + report.known, lost + report.lost
-            doubled, missing = doubled + report.doubled, missing + report.missing
-        lines.append(["driver killed", name, kills, known, lost + missing, doubled])
-        print("  ", *lines[-1], flush=True)
-    return lines
+def driver_part(name: str, count: int) -> Row:
+    kills = known = lost = doubled = wrong = attempt = 0
+    rng = np.random.default_rng(SEARCHERS.index(name))
+    while kills < count:
+        moments = np.sort(rng.uniform(0.05, 0.9, min(3, count - kills))).tolist()
+        with tempfile.TemporaryDirectory() as folder:
+            report = survive(name, Path(folder), moments, rng)
+        assert report.ended, f"experiment {attempt} of {name} did not end"
+        if report.damaged:
+            print(f"   {report.damaged} kills damaged Tune's own record", flush=True)
+        kills, known, attempt = kills + report.kills, known + report.known, attempt + 1
+        lost, doubled, wrong = lost + report.lost + report.missing, doubled + report.doubled, wrong + report.misreported
+    return Row("driver killed", name, kills, known, lost, doubled, wrong)
 
 
-def under_fire(fault: str, name: str, trials: int, count: int, kill: Callable[[str, random.Random], bool]) -> list[Any]:
+def under_fire(fault: str, name: str, trials: int, count: int, kill: Callable[[str, random.Random], bool]) -> Row:
     """Experiments during which something is killed every few seconds, until enough is dead. `kill` says if it hit something."""
-    dead = known = lost = doubled = 0
+    dead = known = lost = doubled = wrong = 0
     chance = random.Random(name)
     while dead < count:
         with tempfile.TemporaryDirectory() as folder:
@@ -102,16 +125,15 @@ def under_fire(fault: str, name: str, trials: int, count: int, kill: Callable[[s
 
             killer = threading.Thread(target=shoot)
             killer.start()
-            counts = experiment(name, folder, trials)
+            observed, found = experiment(name, folder, trials)
             over.set()
             killer.join()
-        known, lost, doubled = known + counts[0], lost + counts[1], doubled + counts[2]
-    line = [fault, name, dead, known, lost, doubled]
-    print("  ", *line, flush=True)
-    return line
+        known, lost = known + observed, lost + found.lost + found.missing
+        doubled, wrong = doubled + found.doubled, wrong + found.misreported
+    return Row(fault, name, dead, known, lost, doubled, wrong)
 
 
-def workers_part(count: int) -> list[list[Any]]:
+def workers_part(name: str, count: int) -> Row:
     import ray
 
     def kill(folder: str, chance: random.Random) -> bool:
@@ -121,85 +143,77 @@ def workers_part(count: int) -> list[list[Any]]:
         mark = chance.choice(marks)
         mark.unlink(missing_ok=True)
         try:
-            os.kill(int(mark.stem), signal.SIGKILL)  # a worker of the Ray that this program started
+            os.kill(int(mark.stem.split("-")[1]), signal.SIGKILL)  # a worker of the Ray that this program started
         except ProcessLookupError:
             return False
         return True
 
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    lines = [under_fire("worker killed", name, 12, count, kill) for name in SEARCHERS]
+    row = under_fire("worker killed", name, 12, count, kill)
     ray.shutdown()
-    return lines
+    return row
 
 
-def nodes_part(count: int) -> list[list[Any]]:
+def nodes_part(name: str, count: int) -> Row:
     import ray
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
-    nodes: list[Any] = []
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "num_cpus": 0, "include_dashboard": False})
+    nodes = [cluster.add_node(**small) for _ in range(count + 1)]  # a thread cannot start one
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
 
     def kill(folder: str, chance: random.Random) -> bool:
-        if len(nodes) < 2 or not any(Path(folder).glob("*.pid")):
-            return False  # none to spare, or nothing runs yet
-        cluster.remove_node(nodes.pop(0), allow_graceful=False)
+        """Kills a node that holds a running trial; one is spared, to do the work."""
+        busy = {mark.stem.split("-")[0] for mark in Path(folder).glob("*.pid")}
+        held = [node for node in nodes if node.node_id in busy]
+        if len(nodes) < 2 or not held:
+            return False
+        node = chance.choice(held)
+        nodes.remove(node)
+        cluster.remove_node(node, allow_graceful=False)
+        for mark in Path(folder).glob(f"{node.node_id}-*.pid"):
+            mark.unlink(missing_ok=True)
         return True
 
-    lines = []
-    for name in SEARCHERS:
-        nodes += [cluster.add_node(**small) for _ in range(count + 1 - len(nodes))]  # a thread cannot start one
-        if not ray.is_initialized():
-            ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-        lines.append(under_fire("node killed", name, 10, count, kill))
+    row = under_fire("node killed", name, 10, count, kill)
     ray.shutdown()
     cluster.shutdown()
-    return lines
+    return row
 
 
-def states_part(count: int) -> list[list[Any]]:
-    from tests.events import saved
-    from tests.hostile import files
-    from tests.test_states import attempt, made
-
-    lines = []
-    for name in (*SEARCHERS, "RandomSearcher"):
-        running = made(name)
-        text = saved(running)
-        tried = refused = changed = 0
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "state.json"
-            for content in files(text, np.random.default_rng(1), count):
-                path.write_bytes(content)
-                tried += 1
-                if attempt(running, path) is not None:
-                    refused += 1
-                    changed += saved(running) != text
-                else:
-                    running.suggest("next")
-                    running = made(name)
-        lines.append(["hostile state", name, tried, f"{refused} refused", changed, 0])
-        print("  ", *lines[-1], flush=True)
-    return lines
+def states_part(name: str, count: int) -> Row:
+    """`lost` counts searches that a refused file has changed, `misreported` suggestions outside the user's space."""
+    running = made(name)
+    text = saved(running)
+    tried = refused = changed = outside = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.json"
+        for content in files(text, np.random.default_rng(1), count):
+            path.write_bytes(content)
+            tried += 1
+            if attempt(running, path) is not None:
+                refused += 1
+                changed += saved(running) != text
+            else:
+                outside += not inside(running, running.suggest("next"))
+                running = made(name)
+    return Row("hostile state", name, tried, refused, changed, 0, outside)
 
 
-def inputs_part(count: int) -> list[list[Any]]:
+def inputs_part(name: str, count: int) -> Row:
     from fuzz import BLOCK, sequences
 
-    lines = []
-    for name in SEARCHERS:
-        blocks = max(1, count // BLOCK)
-        events = sum(sequences(name, 10_000 + block) for block in range(blocks))
-        lines.append(["sequences of events", name, blocks * BLOCK, f"{events} events", 0, 0])
-        print("  ", *lines[-1], flush=True)
-    return lines
+    blocks = max(1, count // BLOCK)
+    events = sum(sequences(name, 10_000 + block) for block in range(blocks))
+    return Row("sequences of events", name, blocks * BLOCK, events, 0, 0, 0)
 
 
-PARTS = {
+PARTS: dict[str, tuple[Callable[[str, int], Row], int]] = {
     "driver": (driver_part, 5),
     "workers": (workers_part, 5),
-    "nodes": (nodes_part, 2),
-    "states": (states_part, 2000),
+    "nodes": (nodes_part, 5),
+    "states": (states_part, 5000),
     "inputs": (inputs_part, 500),
 }
 
@@ -208,14 +222,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--scale", type=float, default=1.0, help="a multiple of the usual counts")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "faults.csv")
     arguments = parser.parse_args()
     logging.getLogger("raytree").setLevel(logging.CRITICAL)
-    lines = []
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    rows = []
+    if arguments.out.exists():
+        with arguments.out.open(newline="") as file:
+            rows = [list(row.values()) for row in csv.DictReader(file)]
+    done = {(row[0], row[1]) for row in rows}
     for part in arguments.parts.split(","):
         work, usual = PARTS[part]
-        print(f"{part} ...", flush=True)
-        lines += work(max(1, round(arguments.scale * usual)))
-    print(markdown(["fault", "searcher", "count", "observations", "lost or changed", "doubled"], lines))
+        for name in (*SEARCHERS, "RandomSearcher") if part == "states" else SEARCHERS:
+            if (FAULTS[part], name) in done:
+                continue
+            row = work(name, max(1, round(arguments.scale * usual)))
+            print("  ", *row, flush=True)
+            with arguments.out.open("a", newline="") as file:
+                writer = csv.writer(file)
+                if not rows:
+                    writer.writerow(FIELDS)
+                writer.writerow(row)
+            rows.append(list(map(str, row)))
+    print(markdown(list(FIELDS), rows))
 
 
 if __name__ == "__main__":

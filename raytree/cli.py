@@ -4,68 +4,115 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import raytree
-from raytree.errors import RaytreeError, SettingError
+from raytree.errors import RaytreeError, SettingError, SpaceError
 from raytree.space import Space
+
+MOST_SAMPLES = 10_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code."""
+    """Runs the command; returns its exit code: 0, or 1 if a space cannot be shown, with the reason in one line."""
     parser = argparse.ArgumentParser(prog="raytree", description="Bayesian optimization for search spaces with structure.")
     parser.add_argument("--version", action="version", version=f"raytree {raytree.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     space = commands.add_parser("space", help="check a search space and draw it as a tree")
     space.add_argument("target", metavar="MODULE:NAME", help="where the space is, such as my_project.tuning:space")
-    space.add_argument("--samples", type=int, default=3, help="random configurations to show (default 3)")
+    space.add_argument("--samples", type=_samples, default=3, help="random configurations to show (default 3)")
     arguments = parser.parse_args(argv)
     try:
-        print(show_space(arguments.target, arguments.samples))
+        _print(show_space(arguments.target, arguments.samples))
     except RaytreeError as error:
-        print(f"raytree: {error}", file=sys.stderr)
+        print(f"raytree: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # whoever was reading has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
 
 
 def show_space(target: str, samples: int) -> str:
-    """The drawing of the space at MODULE:NAME, and some configurations from it."""
-    space = _as_space(_load(target))
+    """The drawing of the space at MODULE:NAME, and some configurations from it.
+
+    Raises:
+        RaytreeError: if there is none, or it cannot be searched.
+    """
+    space = _as_space(_load(target), target)
     rng = np.random.default_rng(0)
     shown = [f"  {space.config(space.decode(row))}" for row in space.sample(rng, samples)]
     size = f"{int(space.size):,} configurations" if np.isfinite(space.size) else "infinitely many configurations"
     return "\n".join([str(space), f"{size}, at most {space.dimension} free parameters at once", "for example", *shown])
 
 
+def _samples(text: str) -> int:
+    """A number of samples, for the parser of arguments."""
+    if not text.isdecimal() or int(text) > MOST_SAMPLES:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to {MOST_SAMPLES}, got {text}")
+    return int(text)
+
+
+def _print(text: str) -> None:
+    """Prints; characters that the terminal does not know become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
+
+
 def _load(target: str) -> Any:
+    """The value at MODULE:NAME. Importing runs the user's code, which may raise anything."""
     module_name, _, name = target.partition(":")
-    if not name:
-        raise SettingError(target, "expected MODULE:NAME.", "For example my_project.tuning:space.")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *name.split("."))):
+        raise SettingError(target or "''", "expected MODULE:NAME.", "For example my_project.tuning:space.")
     sys.path.insert(0, str(Path.cwd()))
     try:
         value: Any = importlib.import_module(module_name)
-        for part in name.split("."):
-            value = getattr(value, part)
     except ImportError as error:
         raise SettingError(target, f"cannot import {module_name} ({error}).", "Run from the folder it is in.") from None
-    except AttributeError:
-        raise SettingError(target, f"{module_name} has no {name}.") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's module raises
+        raise SettingError(target, f"cannot be loaded: {_told(error)}.", "Mend the module.") from None
     finally:
         sys.path.pop(0)
+    try:
+        for part in name.split("."):
+            value = getattr(value, part)
+    except AttributeError:
+        raise SettingError(target, f"{module_name} has no {name}.", "Check the name.") from None
+    except Exception as error:  # noqa: BLE001  a property of the user's
+        raise SettingError(target, f"cannot be loaded: {_told(error)}.", "Mend the module.") from None
     return value
 
 
-def _as_space(value: Any) -> Space:
+def _told(error: BaseException) -> str:
+    """An exception of the user's code in one line, with the place it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}" + ("" if isinstance(error, SyntaxError) else place)
+
+
+def _as_space(value: Any, target: str) -> Space:
+    """The space of a value that is meant as one: a `Space`, a dict with domains in it, or a ConfigurationSpace."""
     if isinstance(value, Space):
         return value
+    foreign = type(value).__module__.split(".")[0] == "ConfigSpace" and type(value).__name__ == "ConfigurationSpace"
+    if not isinstance(value, Mapping) and not foreign:
+        kind = type(value).__name__
+        article = "an" if kind[0].lower() in "aeiou" else "a"
+        raise SpaceError(
+            target, f"is {article} {kind}, not a search space.", "Name a dict with domains in it, such as tune.uniform."
+        )
     try:  # a Tune space needs Ray to be understood; the engine itself does without
         convert = importlib.import_module("raytree.searchers.tune_space").to_space
     except ImportError:
-        return Space(value)
+        convert = Space
     space: Space = convert(value)
+    if space.d == 0:
+        raise SpaceError(target, "nothing in it can be searched.", "Put domains into it, such as tune.uniform(0, 1).")
     return space

@@ -6,13 +6,18 @@ about it. Callers that want to react catch the class; `RaytreeError` catches the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 LONGEST = 600
 """Of each part of a message: what was found may be huge."""
 
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
 def _short(text: str) -> str:
+    text = _ADDRESS.sub("", text)  # of no use to anybody
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 4 :]}"
 
 
@@ -72,6 +77,10 @@ class SettingError(RaytreeError, ValueError):
 
 class StateError(RaytreeError):
     """A saved state cannot be loaded; whatever was being restored is left as it was."""
+
+
+class DamagedStateError(StateError):
+    """A state file cannot be read, was cut short or altered: another snapshot may be whole."""
 
 
 def one_of(name: str, value: object, allowed: Iterable[str]) -> None:

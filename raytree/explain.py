@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raytree.observations import Observations, Status
-from raytree.space import Categorical, Path
+from raytree.observations import Observations, Status, Trial
+from raytree.space import Path
+from raytree.space.flat import flatten
 
 if TYPE_CHECKING:
     import pandas
@@ -52,28 +54,23 @@ def path_table(observations: Observations) -> pandas.DataFrame:
     return table.sort_values("best", ascending=observations.mode == "min", kind="stable", ignore_index=True)
 
 
-def trial_table(observations: Observations) -> pandas.DataFrame:
-    """One row per trial in order of suggestion: id, status, value, t, path, then every parameter under its name."""
+def trial_table(observations: Observations, shown: Callable[[Trial], Any] | None = None) -> pandas.DataFrame:
+    """One row per trial in order of suggestion: id, status, value, t, path, then its configuration.
+
+    Columns of the configuration are named as in Tune's tables: ``config/model/kernel/gamma``.
+
+    Args:
+        observations: the trials.
+        shown: the configuration of a trial as its trainable got it; as it was suggested if left out.
+    """
     import pandas
 
     space = observations.space
-    branching = [i for i in space.decisions if isinstance(space.parameters[i].domain, Categorical)]
     records = []
-    for trial in observations:
-        record: dict[str, Any] = {
-            "trial_id": trial.id,
-            "status": str(trial.status),
-            "value": trial.value,
-            "t": trial.t,
-            "path": space.path_label(trial.path),
-        }
-        for i, (parameter, code) in enumerate(zip(space.parameters, trial.point, strict=True)):
-            if code is None:
-                record[parameter.name] = None
-            elif i in branching:  # the branch itself is spread over the other columns
-                record[parameter.name] = space.cells[i].labels[int(code)]
-            else:
-                record[parameter.name] = parameter.domain.render(code)
-        records.append(record)
-    columns = ["trial_id", "status", "value", "t", "path", *(p.name for p in space.parameters)]
-    return pandas.DataFrame(records, columns=columns)
+    for trial, outcome in zip(observations, observations.outcomes(), strict=True):
+        record = {"trial_id": trial.id, "status": outcome, "value": trial.value, "t": trial.t}
+        config = space.config(trial.point) if shown is None else shown(trial)
+        records.append({**record, "path": space.path_label(trial.path), **flatten(config, "config")})
+    first = ["trial_id", "status", "value", "t", "path"]
+    rest = dict.fromkeys(column for record in records for column in record if column not in first)
+    return pandas.DataFrame(records, columns=[*first, *rest])

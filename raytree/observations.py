@@ -1,11 +1,16 @@
 """The store: every trial that was suggested or given, and what is known of it.
 
 A trial is *running* from its suggestion on; it ends *finished* with a value, *invalid* (it reported something that is no
-finite number) or *errored*. Reports are kept by their t, so that a repeated or late one does no harm, and a retry that
-starts again replaces what it repeats. Values are kept as the user gave them; `sign` turns them into a loss.
+finite number), *errored*, or *stopped* before it had said anything. Reports are kept by their t, so that a repeated or
+late one does no harm, and a retry that starts again replaces what it repeats. Values are kept as the user gave them;
+`sign` turns them into a loss.
 
-With `max_t` only a trial that got there is complete: `losses` has complete trials alone, `curves` what all trials have said
-on their way, each at its fidelity. A fidelity here is a logarithm: 1 at max_t, 0 at the first step.
+A trial that was over and reports again is taken up again. Its reports count at once, *provisionally*: Tune's concurrency
+limiter never delivers the end of such a trial. A proper end replaces what they say, an error takes it back.
+
+With `max_t` only a trial that got there is complete, or, while none did, those that got furthest: `losses` has complete
+trials alone, `curves` what all trials have said on their way, each at its fidelity. A fidelity here is a logarithm: 1 at
+max_t, 0 at the first step.
 
 Order is the order of suggestion: whatever is computed from the store depends on events, never on ids.
 """
@@ -34,11 +39,26 @@ class Status(StrEnum):
     FINISHED = "finished"
     INVALID = "invalid"
     ERRORED = "errored"
+    STOPPED = "stopped"
+    """Ended before it had said anything: nothing is known of it, and nothing is held against it."""
+
+
+class Ending(StrEnum):
+    """What the end of a trial says about who ended it."""
+
+    BY_ITSELF = "by itself"
+    AT_A_REPORT = "at a report"
+    """Its last report came with its end: a scheduler, a stopping rule or the trainable itself ended it there."""
+    WITHOUT_A_WORD = "without a word"
+    """It had no last report: a scheduler ended it while it was paused or waiting."""
 
 
 @dataclass
 class Trial:
-    """One evaluation of one point. `reports` maps t to a value; None where the value was not a finite number."""
+    """One evaluation of one point. `reports` maps t to a value; None where the value was not a finite number.
+
+    `provisional`: what is known may be all that will ever be, or may be replaced; see the top of this file.
+    """
 
     id: str
     number: int
@@ -50,6 +70,8 @@ class Trial:
     t: float | None = None
     reports: dict[float, float | None] = field(default_factory=dict)
     cost: float | None = None
+    ending: Ending = Ending.BY_ITSELF
+    provisional: bool = False
 
 
 class Losses(NamedTuple):
@@ -65,12 +87,15 @@ class Losses(NamedTuple):
 
 
 def as_value(raw: Any) -> float | None:
-    """A metric as a finite float; None for NaN, infinities, text, None and anything else."""
-    if isinstance(raw, (bool, np.bool_)):
-        return float(raw)
+    """A metric as a finite float; None for NaN, infinities, text, None and anything else.
+
+    An array or tensor with one element is its element.
+    """
+    if isinstance(raw, (str, bytes, bytearray, memoryview)):
+        return None
     try:
-        value = float(raw)
-    except (TypeError, ValueError, OverflowError):
+        value = float(raw.item() if getattr(raw, "size", None) == 1 and hasattr(raw, "item") else raw)
+    except Exception:  # noqa: BLE001  a foreign object may raise anything; whatever it is, it is no number
         return None
     return value if math.isfinite(value) else None
 
@@ -113,58 +138,76 @@ class Observations:
 
     # Events
 
-    def add(self, trial_id: str, point: Point) -> Trial:
-        """A new running trial."""
+    def add(self, trial_id: str, point: Point, provisional: bool = False) -> Trial:
+        """A new running trial; a provisional one may never be told to have ended."""
         if trial_id in self.trials:
             raise SettingError("trial_id", f"{trial_id!r} was suggested before.", "Use a new id for every ask.")
-        trial = Trial(trial_id, len(self.trials), point, self.space.encode(point), self.space.path(point))
+        row, path = self.space.encode(point), self.space.path(point)
+        trial = Trial(trial_id, len(self.trials), point, row, path, provisional=provisional)
         self.trials[trial_id] = trial
         self._used.add(self.space.key(point))
         return trial
 
     def report(self, trial_id: str, raw: Any, t: float) -> None:
-        """A value at t. A trial that had ended in error is running again; one that had finished takes a later value."""
+        """A value at t. One that had finished takes a later value; one that was over without a value is taken up again."""
         trial = self.trials[trial_id]
         value = as_value(raw)
+        if trial.status in (Status.INVALID, Status.ERRORED, Status.STOPPED) and not trial.provisional:
+            trial.provisional = True
+            trial.reports = {at: said for at, said in trial.reports.items() if at < t}  # it has started again from there
         self._store(trial, t, value)
-        if trial.status is Status.ERRORED:
-            trial.status = Status.RUNNING
-        elif trial.status is not Status.RUNNING and value is not None and t >= (trial.t or 0):
-            trial.status, trial.value, trial.t = Status.FINISHED, value, t
+        if trial.provisional:
+            self._settle(trial)
+        elif trial.status is Status.FINISHED and value is not None and t >= (trial.t or 0):
+            trial.value, trial.t = value, t
 
     def finish(self, trial_id: str, raw: Any, t: float | None = None) -> None:
         """The end of a trial with a last value; a value that is no finite number makes it invalid."""
         trial = self.trials[trial_id]
         at = t if t is not None else max(trial.reports, default=self.full_t if self.max_t is not None else 1.0)
         value = as_value(raw)
+        if trial.status is not Status.FINISHED or trial.t != at:  # else it is told again
+            trial.ending = Ending.AT_A_REPORT if t is not None and t not in trial.reports else Ending.BY_ITSELF
         for later in [key for key in trial.reports if key > at]:
             del trial.reports[later]  # left over from an earlier attempt that went further
         self._store(trial, at, value)
         trial.status = Status.INVALID if value is None else Status.FINISHED
-        trial.value, trial.t = value, at
+        trial.value, trial.t, trial.provisional = value, at, False
 
-    def end(self, trial_id: str) -> None:
-        """The end of a trial without a last word: its value is the last finite one it reported."""
+    def end(self, trial_id: str, by_itself: bool = False) -> None:
+        """The end of a trial without a last value: its value is the last finite one it reported.
+
+        Args:
+            trial_id: which.
+            by_itself: whether it came to its end. Without any report it is invalid then, else stopped.
+        """
         trial = self.trials[trial_id]
-        if trial.status is not Status.RUNNING:
-            return
-        finite = [t for t, value in trial.reports.items() if value is not None]
-        if finite:
-            trial.t = max(finite)
-            trial.value, trial.status = trial.reports[trial.t], Status.FINISHED
-        else:
-            trial.status = Status.INVALID
+        if trial.status is Status.RUNNING:
+            trial.ending = Ending.BY_ITSELF if by_itself else Ending.WITHOUT_A_WORD
+            if trial.reports or by_itself:
+                self._settle(trial)
+            else:
+                trial.status = Status.STOPPED
+        trial.provisional = False
 
     def fail(self, trial_id: str) -> None:
         """The end of a trial in error; a trial that had finished stays finished."""
         trial = self.trials[trial_id]
-        if trial.status is Status.RUNNING:
-            trial.status = Status.ERRORED
+        if trial.status is Status.RUNNING or trial.provisional:
+            trial.status, trial.value, trial.t = Status.ERRORED, None, None
+        trial.provisional = False
+
+    def _settle(self, trial: Trial) -> None:
+        """Its value is the last finite one it reported."""
+        finite = [t for t, value in trial.reports.items() if value is not None]
+        trial.t = max(finite, default=None)
+        trial.value = None if trial.t is None else trial.reports[trial.t]
+        trial.status = Status.INVALID if trial.t is None else Status.FINISHED
 
     def discard_value(self, trial_id: str) -> None:
         """Makes a trial an errored one, whatever it reported."""
         trial = self.trials[trial_id]
-        trial.status, trial.value = Status.ERRORED, None
+        trial.status, trial.value, trial.t = Status.ERRORED, None, None
 
     def _store(self, trial: Trial, t: float, value: float | None) -> None:
         trial.reports[t] = value
@@ -200,12 +243,28 @@ class Observations:
         )
 
     def complete(self) -> list[Trial]:
-        """The finished trials that got to the end."""
+        """The finished trials that got to the end; while there are none, those that got about as far as any."""
         finished = self.with_status(Status.FINISHED)
-        if self.max_t is None:
+        if self.max_t is None or not finished:
             return finished
         enough = self.full_t * (1.0 - 1e-9)
-        return [trial for trial in finished if trial.t is None or trial.t >= enough]
+        reached = [trial for trial in finished if trial.t is None or trial.t >= enough]
+        longest = max(trial.t or 0.0 for trial in finished)
+        return reached or [trial for trial in finished if (trial.t or 0.0) > longest / RUNGS]
+
+    def outcomes(self) -> list[str]:
+        """What became of every trial, in a word, in order of suggestion; "stopped" where something ended it early.
+
+        Early is before `max_t`, or, without that number, before the longest finished trial ended.
+        """
+        finished = self.with_status(Status.FINISHED)
+        full = self.max_t if isinstance(self.max_t, float) else max((trial.t or 0.0 for trial in finished), default=0.0)
+
+        def early(trial: Trial) -> bool:
+            cut = trial.ending is Ending.AT_A_REPORT and (trial.t or full) < full * (1.0 - 1e-9)
+            return trial.status is Status.FINISHED and (cut or trial.ending is Ending.WITHOUT_A_WORD)
+
+        return [str(Status.STOPPED if early(trial) else trial.status) for trial in self]
 
     def best(self) -> Trial | None:
         """The finished trial with the lowest loss, of complete ones if there are any; the first of equals."""

@@ -26,19 +26,25 @@ import numpy as np
 
 from raytree import state as document
 from raytree.design import Design, default_length
-from raytree.errors import SettingError, StateError
+from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, path_table
-from raytree.observations import Observations, Status, Trial, as_value
+from raytree.observations import Ending, Observations, Status, Trial, as_value
 from raytree.space import Point, Space
+from raytree.space.fill import filled
+from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
 from raytree.space.parameters import Array
-from raytree.space.serial import dump, fingerprint, load, storable
+from raytree.space.recover import recover
+from raytree.space.serial import alike, dump, fingerprint, load, storable
 
 logger = logging.getLogger("raytree")
 
 _RANDOM_TRIES = 64
 LISTABLE = 200_000
 """Finite spaces up to this size are listed to find what is left."""
+LARGEST_DESIGN = 1_000_000
+"""Suggestions from the initial design; more is a slip of the pen, or somebody's forgery."""
+LARGEST_BUDGET = 2**63 - 1
 
 
 class Suggestion(NamedTuple):
@@ -95,13 +101,13 @@ class Optimizer:
     ) -> None:
         self.space = space if isinstance(space, Space) else Space(space)
         self.seed = _checked_seed(seed)
-        self.budget = _positive("budget", budget)
-        self.num_initial = _positive("num_initial", num_initial) or default_length(self.space, self.budget)
+        self.budget = _positive("budget", budget, LARGEST_BUDGET)
+        self.num_initial = _positive("num_initial", num_initial, LARGEST_DESIGN) or default_length(self.space, self.budget)
         self.observations = Observations(self.space, mode, on_error, max_t)
         self._requested: list[Point] = []
         self._asks = 0
         self._given = 0
-        self._failures = 0  # of proposals; only the first is logged at length
+        self._failures = 0
         self._design = Design(self.space, self.num_initial, self.seed)
 
     @classmethod
@@ -124,11 +130,35 @@ class Optimizer:
         """A configuration of an earlier version of the space as one of this, see `space.migrate`."""
         return migrate(self.space, config, defaults, drop)
 
+    def recovered(self, config: Mapping[str, Any], hint: str = "") -> Any:
+        """The configuration of a trial that was not asked for here, from what it reported; see `space.recover`."""
+        found = self.given_space.config(recover(self.given_space, config, hint))
+        if self.space is self.given_space:
+            return found
+        flat = flatten(config)
+        return {**found, **{key: flat[key] for key in self.space.structure if key not in found and key in flat}}
+
     # The loop
 
     def request(self, config: Any) -> None:
-        """Ask for a configuration before anything else; requests are served in order, and exactly as given."""
-        self._requested.append(self.point(config))
+        """Ask for a configuration before anything else; requests are served in order, and exactly as given.
+
+        What a partial configuration lacks is drawn at random.
+        """
+        self._requested.append(self.point(self.completed(config)))
+
+    def completed(self, config: Any) -> Any:
+        """A configuration with everything that it lacks; raises `ConfigurationError` where it leaves the space."""
+        try:
+            self.point(config)
+            return config
+        except ConfigurationError:
+            own = self.given_space.structure
+            apart = [k for k in self.space.structure if k not in own] if self.space is not self.given_space else []
+            plain = {k: v for k, v in config.items() if k not in apart} if isinstance(config, dict) else config
+            rng = np.random.default_rng([self.seed, 9, len(self._requested)])
+            found = self.given_space.config(filled(self.given_space, plain, rng))
+            return {**found, **{key: config[key] for key in apart if key in config}} if apart else found
 
     def ask(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration to evaluate, or None if a finite space is used up.
@@ -151,10 +181,18 @@ class Optimizer:
         rng = np.random.default_rng([self.seed, 2, self._asks])
         for rows in (self._preferred, lambda rng: self._at_random(rng, _RANDOM_TRIES)):
             for row in rows(rng):
-                point = self.space.decode(row)
-                if not self.observations.used(point):
+                point = self._decoded(row)
+                if point is not None and not self.observations.used(point):
                     return point
         return self._leftover(rng)
+
+    def _decoded(self, row: Array) -> Point | None:
+        """The point of a proposed row, moved into the unit cube; None for a row that is no place in it."""
+        try:
+            return self.space.decode(np.clip(row, 0.0, 1.0))
+        except SpaceError as error:  # NaN where a parameter is active
+            self._broke_down(error)
+            return None
 
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
@@ -162,12 +200,24 @@ class Optimizer:
             return [self._initial(len(self.observations))]
         try:
             return list(self._propose(rng))
-        except Exception as error:
-            self._failures += 1
-            if self._failures.bit_count() == 1:  # the first, second, fourth, eighth ...: a log is for reading
-                message = "raytree: %s failed to propose (%s, %d so far); a random point takes its place"
-                logger.error(message, type(self).__name__, type(error).__name__, self._failures, exc_info=self._failures == 1)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is logged, and the search goes on
+            self._broke_down(error)
             return []
+
+    def _broke_down(self, error: Exception) -> None:
+        """Says once, at length, that a proposal failed; `failures` counts them."""
+        self._failures += 1
+        level = logging.ERROR if self._failures == 1 else logging.DEBUG
+        message = (
+            "raytree: %s failed to propose (%s: %s). Random points take the place of such proposals; explain() counts them. "
+            "This is a fault in raytree: please report it."
+        )
+        logger.log(level, message, type(self).__name__, type(error).__name__, error, exc_info=error)
+
+    @property
+    def failures(self) -> int:
+        """How many proposals of the method broke down; each was replaced by a random point."""
+        return self._failures
 
     def _has_data(self) -> bool:
         """Whether there is anything to learn from."""
@@ -210,10 +260,16 @@ class Optimizer:
         if self.observations.max_t is None:
             self.observations.max_t = "auto"
 
-    def end(self, trial_id: str) -> None:
-        """A trial ended without a last value: its last report counts."""
+    def end(self, trial_id: str, by_itself: bool = False) -> None:
+        """A trial ended without a last value: its last report counts. Unknown ids are ignored.
+
+        Args:
+            trial_id: which.
+            by_itself: whether it came to its end, or something stopped it. Without any report it is invalid, or nothing
+                is known of it.
+        """
         if trial_id in self.observations:
-            self.observations.end(trial_id)
+            self.observations.end(trial_id, by_itself)
 
     def fail(self, trial_id: str) -> None:
         """A trial ended in error. Unknown ids are ignored."""
@@ -231,9 +287,12 @@ class Optimizer:
         self._given += 1
         return f"given-{self._given - 1}"
 
-    def adopt(self, trial_id: str, config: Any) -> Trial:
-        """A running trial that was not asked for here, such as one started again under a new id."""
-        return self.observations.add(trial_id, self.point(config))
+    def adopt(self, trial_id: str, config: Any, provisional: bool = False) -> Trial:
+        """A running trial that was not asked for here, such as one started again under a new id.
+
+        What a provisional one reports counts at once: its end may never be told.
+        """
+        return self.observations.add(trial_id, self.point(config), provisional)
 
     @property
     def pending(self) -> list[Trial]:
@@ -293,13 +352,18 @@ class Optimizer:
         """The inverse of `_method_state`, called after the trials are back."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **objects: Any) -> Optimizer:
+    def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **settings: Any) -> Optimizer:
         """The optimizer of a state; of the saved kind, which must be this class or one below it.
+
+        Without a space the state is trusted: it decides which keys and values configurations have. With one, they come
+        from your space and your settings, and a state that has others is refused.
 
         Args:
             state: from `state`, or from `raytree.state.read`.
-            space: needed only if the space holds objects that a file cannot; must be the one that was saved.
-            objects: the settings in `OBJECTS`, if the search had any.
+            space: the space that was saved; needed if it holds objects that a file cannot, or if you do not trust the
+                state.
+            settings: those in `OBJECTS`, if the search had any; with a space, also those that add to configurations
+                (`seed_key`, `fidelity_key`, ...). Of all others the saved ones count.
 
         Raises:
             StateError: if anything is missing or wrong. Nothing is changed then.
@@ -308,23 +372,25 @@ class Optimizer:
         if kind is None or not issubclass(kind, cls):
             raise StateError("state", f"holds a {state.get('kind')!r}, not a {cls.__name__}.", "Use the class that saved it.")
         try:
-            return kind._load(state, space, objects)
+            return kind._load(state, space, settings)
         except StateError:
             raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
             raise StateError("state", f"malformed ({type(error).__name__}: {error}).", "Use another snapshot.") from error
 
     @classmethod
-    def _load(cls, state: dict[str, Any], space: Space | Any | None, objects: dict[str, Any]) -> Optimizer:
-        if space is not None:
-            space = space if isinstance(space, Space) else Space(space)
-            if fingerprint(space) != state["fingerprint"]:
-                raise StateError("space", "is not the space of the saved search.", "Pass the same space, or none.")
-        elif state["space"] is None:
-            raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
+    def _load(cls, state: dict[str, Any], given: Space | Any | None, settings: dict[str, Any]) -> Optimizer:
+        objects = {name: settings[name] for name in cls.OBJECTS if name in settings}
+        if given is None:
+            if state["space"] is None:
+                raise StateError("space", "holds objects that a file cannot.", "Pass the same space when restoring.")
+            optimizer = cls(Space(load(state["space"])), **state["settings"], **objects)
         else:
-            space = Space(load(state["space"]))
-        optimizer = cls(space, **state["settings"], **objects)
+            space = given if isinstance(given, Space) else Space(given)
+            _check_same(space, state["fingerprint"])
+            optimizer = cls(space, **state["settings"], **objects)
+            yours = cls(space, **{name: value for name, value in settings.items() if name not in cls.OBJECTS})
+            _check_added(space, optimizer.space, yours.space)
         for saved in state["trials"]:
             optimizer._restore_trial(saved)
         optimizer._requested = [optimizer._checked_point(point) for point in state["requested"]]
@@ -345,6 +411,8 @@ class Optimizer:
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
         trial.cost = None if saved.get("cost") is None else _finite(saved["cost"])
+        trial.ending = Ending(saved.get("ending", Ending.BY_ITSELF))
+        trial.provisional = saved.get("provisional", False) is True
         if (trial.status is Status.FINISHED) != (trial.value is not None):
             raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
 
@@ -365,7 +433,37 @@ def _dump_trial(trial: Trial) -> dict[str, Any]:
         "t": trial.t,
         "reports": [[t, value] for t, value in trial.reports.items()],
         "cost": trial.cost,
+        "ending": str(trial.ending),
+        "provisional": trial.provisional,
     }
+
+
+def _check_same(space: Space, saved: str) -> None:
+    """Raises `StateError` if a space has another fingerprint than the saved one; warns where that does not say enough."""
+    if fingerprint(space) != saved:
+        raise StateError(
+            "space",
+            "is not the space of the saved search.",
+            "Pass the same space, in the same order, or none if you trust the file.",
+        )
+    names = list(dict.fromkeys(alike(dump(space.structure))))
+    if names:
+        message = "raytree: choices of type %s look all the same; keep them in the order of the saved search"
+        logger.warning(message, ", ".join(names))
+
+
+def _check_added(space: Space, saved: Space, yours: Space) -> None:
+    """Raises `StateError` if the saved settings make another space of the given one than yours do."""
+    if fingerprint(saved) == fingerprint(yours):
+        return
+    added, expected = ([key for key in made.structure if key not in space.structure] for made in (saved, yours))
+    if added != expected:
+        what = f"adds {added or 'nothing'} to configurations; your settings add {expected or 'nothing'}."
+    else:
+        what = f"gives {added} other values than your settings do."
+    raise StateError(
+        "settings", f"the saved search {what}", "Give the settings of the saved search, or no space if you trust the file."
+    )
 
 
 def _checked_seed(seed: int | None) -> int:
@@ -376,11 +474,11 @@ def _checked_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def _positive(name: str, value: int | None) -> int | None:
+def _positive(name: str, value: int | None, largest: int) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise SettingError(name, f"must be a positive integer or None, got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= largest:
+        raise SettingError(name, f"must be a positive integer up to {largest:,} or None, got {value!r}.")
     return int(value)
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import uuid
+from pathlib import Path
 from typing import Any
 
-from raytree.errors import StateError
+from raytree.errors import DamagedStateError, StateError
 
 FORMAT = "raytree"
 VERSION = 1
@@ -24,11 +27,43 @@ def write(payload: dict[str, Any]) -> str:
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "checksum": "{digest}", "payload": {body}}}\n'
 
 
+def replace(path: Path, text: str, through: Path | None = None) -> None:
+    """Writes a file, whole or not at all: what was there stays until all of it is on disk.
+
+    Args:
+        path: the file.
+        text: what is to be in it.
+        through: a folder on the same disk for the unfinished file; the one that `path` is in, if left out.
+
+    Raises:
+        OSError: if it cannot be written; nothing is left behind then.
+    """
+    temporary = (through or path.parent) / f".{uuid.uuid4().hex}-{path.name[-100:]}"
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The payload of the document in a file; raises `StateError` as `read` does, and if the file cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DamagedStateError(str(path), f"cannot be read ({error.strerror}).", "Check the path.") from None
+    return read(content, str(path))
+
+
 def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
     """The payload of a document.
 
     Raises:
-        StateError: for anything that is not a whole, unaltered document of a version we know.
+        StateError: for anything that is not a whole, unaltered document of a known version; `DamagedStateError` where
+            it may have been one.
     """
     if len(text) > MAX_BYTES:
         raise StateError(where, f"larger than {MAX_BYTES >> 20} MiB.", "This is not a raytree state.")
@@ -37,7 +72,9 @@ def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
     except RecursionError:
         raise StateError(where, "nested too deeply.", "This is not a raytree state.") from None
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are ValueErrors
-        raise StateError(where, f"not a raytree state, or cut short ({error}).", "Restore from another snapshot.") from None
+        raise DamagedStateError(
+            where, f"not a raytree state, or cut short ({error}).", "Restore from another snapshot."
+        ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StateError(where, "not a raytree state.", "Check the path; other searchers' files cannot be read.")
     version = document.get("version")
@@ -53,7 +90,7 @@ def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
     except (ValueError, RecursionError, UnicodeEncodeError):
         intact = False
     if not intact:
-        raise StateError(where, "the checksum does not match: the file was altered or damaged.", "Use another snapshot.")
+        raise DamagedStateError(where, "the checksum does not match: the file was altered or damaged.", "Use another snapshot.")
     assert isinstance(payload, dict)
     return payload
 

@@ -8,24 +8,33 @@ stored, ignored, or logged.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from ray.tune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+from ray.tune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, DONE, EXPERIMENT_TAG, TIME_TOTAL_S, TRAINING_ITERATION
 from ray.tune.search.searcher import Searcher
 
 from raytree import state as document
-from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
+from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.searchers.history import read_history
-from raytree.searchers.tune_space import to_space
+from raytree.searchers import driver
+from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
+from raytree.searchers.hidden import Hidden
+from raytree.searchers.history import Past, read_experiment, read_history, read_newest
+from raytree.searchers.tune_space import find_domain, to_space
+from raytree.searchers.watch import Watch, reported
 from raytree.space import Space
-from raytree.space.serial import fingerprint
+from raytree.space.flat import flatten
+from raytree.space.naming import name_of
+from raytree.space.recover import recover
+from raytree.space.serial import dump, fingerprint, load, storable
 from raytree.space.when import contains_when
 
 if TYPE_CHECKING:
@@ -34,6 +43,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger("raytree")
 
 _MISSING = object()
+
+
+class _Given(NamedTuple):
+    """An evaluation made elsewhere, kept until the space is known."""
+
+    config: Any
+    value: Any
+    error: bool
+    intermediate: list | None
+
+
+class _History(NamedTuple):
+    """Trials of an earlier run, kept until the space is known."""
+
+    pasts: list[Past]
+    metric: str | None
+    defaults: Mapping[str, Any] | None
+    drop: Collection[str]
 
 
 def _never_raises(callback: Callable[..., None]) -> Callable[..., None]:
@@ -56,12 +83,14 @@ class RaytreeSearcher(Searcher):
         space: the search space, if it is not given to Tune as `param_space` or `config`.
         metric: the metric to optimize; Tune's own if left out.
         mode: "min" or "max"; Tune's own if left out.
-        points_to_evaluate: configurations to run first, in order and exactly as given.
+        points_to_evaluate: configurations to run first, in order and exactly as given; keys that one lacks are filled in.
         evaluated_rewards: metric values of the first of them; those are not run again.
         seed: makes suggestions reproducible.
         num_initial: suggestions from the space-filling design, the points above included.
         time_attr: what counts the progress of a trial in its results.
-        on_error: what a trial that failed means: "ignore" or "penalize".
+        on_error: what a trial that ends in error means: "penalize" (it was bad) or
+            "ignore" (its value is unknown). Either way it lowers the chance of success
+            around it.
         method: settings of the optimizer; with a scheduler that stops trials, `max_t` among them: the `time_attr` of a complete
             trial, as the scheduler has it.
     """
@@ -79,48 +108,62 @@ class RaytreeSearcher(Searcher):
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,
-        time_attr: str = TRAINING_ITERATION,
+        time_attr: str | None = TRAINING_ITERATION,
         on_error: str = "penalize",
         **method: Any,
     ) -> None:
-        for name, value, allowed in (("metric", metric, (str,)), ("mode", mode, (str,)), ("time_attr", time_attr, (str,))):
-            if value is not None and not isinstance(value, allowed):
-                raise SettingError(name, f"must be a string, got {value!r}.", "raytree optimizes one metric.")
+        if metric is not None and not isinstance(metric, str):
+            raise SettingError("metric", f"must be a string, got {metric!r}.", "raytree optimizes one metric.")
         if mode not in (None, "min", "max"):
             raise SettingError("mode", f"must be 'min' or 'max', got {mode!r}.")
+        if time_attr is not None and (not isinstance(time_attr, str) or not time_attr):
+            raise SettingError(
+                "time_attr", f"must be the name of a result, got {time_attr!r}.", f"Usually {TRAINING_ITERATION!r}."
+            )
         super().__init__(metric=metric, mode=mode)
         self._metric: str | None = metric
         self._mode: str | None = mode
-        self._space: Space | None = None if space is None else to_space(space)
+        self._space: Space | None = None if space is None else space_of(space)
         self._own_space = space is not None
-        self._points = list(points_to_evaluate or [])
-        self._rewards = list(evaluated_rewards or [])
-        self._time_attr = time_attr
+        self._points = configurations("points_to_evaluate", points_to_evaluate)
+        self._rewards = numbers("evaluated_rewards", evaluated_rewards)
+        self._time_attr: str = time_attr or TRAINING_ITERATION
         self._budget: int | None = None
         self._max_concurrent: int | None = None
         self._settings = {"seed": seed, "on_error": on_error, **method}
         if num_initial is not None:
             self._settings["num_initial"] = num_initial
-        self._given: list[tuple[dict, Any, bool, list | None]] = []
+        self._given: list[_Given | _History] = []
         self._optimizer: Optimizer | None = None
-        self._warned: set[str] = set()
+        self._hidden = Hidden()
+        self._watch = Watch()
+        self._in_use = False
+        self._signed_at: float | None = None
+        self._announced = False  # whether Tune has passed its space to this very object
+        self._forgotten = False  # whether the space has placeholders that Tune cannot resolve
         if len(self._rewards) > len(self._points):
             raise SettingError("evaluated_rewards", "more values than points_to_evaluate.", "Give one value a point.")
         self._check()
 
     def _check(self) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
-        known = self.optimizer_class.known_settings()
-        for name in self._settings:
-            if name not in known:
-                raise SettingError(name, f"is not a setting of {type(self).__name__}.", f"It has {', '.join(known)}.")
+        own = [name for name in inspect.signature(RaytreeSearcher).parameters if name != "method"]
+        known = dict.fromkeys([*own, *self.optimizer_class.known_settings()])
+        check_names(type(self).__name__, self._settings, list(known))
         optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
-        if self._space is not None:
-            for k, point in enumerate(self._points):
-                try:
+        if self._space is None:
+            return
+        for k, point in enumerate(self._points):
+            try:
+                if k < len(self._rewards):
                     optimizer.point(point)
-                except ConfigurationError as error:
-                    raise type(error)(f"points_to_evaluate[{k}]: {error.where}", error.problem, error.remedy) from None
+                else:
+                    optimizer.completed(point)
+            except ConfigurationError as error:
+                raise located(error, f"points_to_evaluate[{k}]") from None
+        for entry in self._given:
+            if isinstance(entry, _Given):
+                optimizer.point(entry.config)
 
     # Set-up
 
@@ -139,6 +182,14 @@ class RaytreeSearcher(Searcher):
                 "`when` only works in the searcher's own space: Tune would leave inactive keys in the configuration.",
                 f"Use {type(self).__name__}(space=..., metric=..., mode=...) and no param_space.",
             )
+        if self._in_use and self._optimizer is not None and len(self._optimizer.observations):
+            self._watch.say(
+                "reused",
+                "this searcher has %d trials from an earlier run, and goes on from them. For a new search make a new searcher.",
+                len(self._optimizer.observations),
+            )
+        self._in_use = self._announced = True
+        self._forgotten = False
         if self._own_space:
             return False
         space = to_space(config)
@@ -147,6 +198,8 @@ class RaytreeSearcher(Searcher):
         if self._space is None:
             self._space = space
             self._check()
+        if self._given and self._mode is not None:
+            self._ready()  # what does not fit is refused before the first trial
         return True
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -163,21 +216,31 @@ class RaytreeSearcher(Searcher):
                 "space", "the searcher has no search space.", "Pass param_space=... to Tuner, or space=... to the searcher."
             )
         if self._mode is None:
+            missing, metric = ("mode", self._metric) if self._metric is not None else ("metric and mode", "loss")
             raise SettingError(
-                "metric and mode",
-                "nothing says what to optimize.",
-                "Tune passes its own only together with a param_space: "
-                f"give them to the searcher, {type(self).__name__}(space=..., metric='loss', mode='min').",
+                missing,
+                "nothing says whether to make the metric small ('min') or large ('max')."
+                if missing == "mode"
+                else "nothing says what to optimize.",
+                f"Give it to the searcher, {type(self).__name__}(space=..., metric={metric!r}, mode='min'), or to "
+                "TuneConfig together with a param_space: without one, Tune does not pass its own on.",
             )
         self._metric = self._metric or DEFAULT_METRIC
         self._optimizer = self.optimizer_class(self._space, mode=self._mode, budget=self._budget, **self._settings)
+        self._tell_hidden()
         for point, reward in zip(self._points, self._rewards, strict=False):
             self._optimizer.give(point, reward)
         for point in self._points[len(self._rewards) :]:
             self._optimizer.request(point)
-        for parameters, value, error, intermediate in self._given:
-            self._give(parameters, value, error, intermediate)
-        self._given = []
+        given, self._given = self._given, []
+        try:
+            for entry in given:
+                self._take(entry)
+        except RaytreeError:
+            self._optimizer, self._given = None, given
+            raise
+        if not self._space.d:
+            self._watch.say("nothing", "the space has nothing to search: every value in it is a constant.")
         return self._optimizer
 
     # The loop
@@ -185,18 +248,41 @@ class RaytreeSearcher(Searcher):
     def suggest(self, trial_id: str) -> dict | str | None:
         """A configuration with everything resolved, or `FINISHED` when a finite space is used up."""
         optimizer = self._ready()
+        if self._forgotten:
+            raise SettingError(
+                "param_space",
+                "holds objects, and after a restart Tune has forgotten them: trials would get placeholders.",
+                "Pass it again: Tuner.restore(path, trainable=..., param_space=...).",
+            )
         if trial_id in optimizer.observations:  # asked again for the same trial: the same answer
             return optimizer.space.config(optimizer.observations.trials[trial_id].point)
         suggestion = optimizer.ask(trial_id)
-        return Searcher.FINISHED if suggestion is None else suggestion.config
+        if suggestion is None:
+            tried = optimizer.observations.n_used
+            of = f"{len(optimizer.observations)} of {self._budget} trials: " if self._budget is not None else ""
+            self._watch.say(
+                "used up", "%sall %d configurations have been tried; the search ends. Widen the space for more.", of, tried
+            )
+            return Searcher.FINISHED
+        config: dict = suggestion.config
+        return config
 
     @_never_raises
     def on_trial_result(self, trial_id: str, result: dict) -> None:
         """Stores a report by its t."""
         trial = self._known(trial_id, result)
         value = self._measure(result)
+        t = self._time(result)
+        if t is None and (self._time_attr != TRAINING_ITERATION or self._ready().observations.max_t is not None):
+            self._watch.say(
+                "time_attr",
+                "no %r is in the results of trials, only %s. Their reports are counted instead; give the time_attr of the "
+                "scheduler.",
+                self._time_attr,
+                reported(result, ()),
+            )
         if trial is not None and value is not _MISSING:
-            self._ready().report(trial_id, value, self._time(result) or max(trial.reports, default=0) + 1)
+            self._ready().report(trial_id, value, t or max(trial.reports, default=0) + 1)
 
     @_never_raises
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
@@ -209,13 +295,21 @@ class RaytreeSearcher(Searcher):
         if error:
             optimizer.fail(trial_id)
         elif value is _MISSING:
-            optimizer.end(trial_id)
+            optimizer.end(trial_id, by_itself=result is not None)
             if result is not None:
-                self._warn("metric", "a trial ended without the metric %r; its last report counts", self._metric)
+                self._watch.say(
+                    "metric",
+                    "a trial ended without the metric %r, it reported %s. Report the metric with tune.report, or give its name.",
+                    self._metric,
+                    reported(result, {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG}),
+                )
         else:
             optimizer.tell(trial_id, value, self._time(result or {}), (result or {}).get(TIME_TOTAL_S))
-        if trial.status is Status.INVALID:
-            self._warn("invalid", "a trial ended with %r, no finite number; it counts as a failed configuration", value)
+            if trial.status is Status.INVALID:
+                self._watch.say(
+                    "invalid", "a trial ended with %s, no finite number; it counts as a failed configuration.", name_of(value)
+                )
+        self._watch.lengths(optimizer.observations, self._time_attr)
         self._log(trial)
 
     @_never_raises
@@ -223,7 +317,7 @@ class RaytreeSearcher(Searcher):
         """A paused trial is still running for us; trials are not all complete from now on. HyperBandForBOHB calls this."""
         optimizer = self._ready()
         if optimizer.observations.max_t is None:
-            self._warn("pause", "a scheduler pauses trials; the longest is taken to be complete (max_t=... says better)")
+            self._watch.say("pause", "a scheduler pauses trials; the longest is taken to be complete. Better give its max_t.")
             optimizer.expect_curves()
 
     def on_unpause(self, trial_id: str) -> None:
@@ -232,17 +326,47 @@ class RaytreeSearcher(Searcher):
     def _known(self, trial_id: str, result: dict | None) -> Trial | None:
         """The trial of an id; one never suggested is rebuilt from the configuration in its result, if that fits."""
         optimizer = self._ready()
-        if trial_id in optimizer.observations:
-            return optimizer.observations.trials[trial_id]
         config = _config_of(result or {})
-        if config is None:
-            logger.debug("raytree: ignoring news of the unknown trial %s", trial_id)
-            return None
-        try:
-            return optimizer.adopt(trial_id, config)
-        except ConfigurationError as error:
-            self._warn("foreign", "ignoring trial %s, which is not from this space (%s)", trial_id, error)
-            return None
+        if trial_id not in optimizer.observations:
+            if config is None:
+                logger.debug("raytree: ignoring news of the unknown trial %s", trial_id)
+                return None
+            try:
+                found = optimizer.recovered(config, str((result or {}).get(EXPERIMENT_TAG, "")))
+                optimizer.adopt(trial_id, found, provisional=True)
+            except ConfigurationError as error:
+                self._watch.say("foreign", "ignoring trial %s, which is not from this space (%s)", trial_id, error)
+                return None
+        trial = optimizer.observations.trials[trial_id]
+        if config is not None:
+            self._learn(trial, config)
+        return trial
+
+    def _learn(self, trial: Trial, config: Mapping[str, Any]) -> None:
+        """Takes what Tune hides from the configuration that a trial got."""
+        optimizer = self._ready()
+        if optimizer.given_space.hides and self._hidden.learn(trial.id, optimizer.space.config(trial.point), config):
+            self._tell_hidden()
+            if self._hidden.exchanged:
+                self._watch.say(
+                    "exchanged",
+                    "the objects in param_space are not those of the saved search (%s): results change hands. "
+                    "Restore with the same objects, in the same order.",
+                    ", ".join(self._hidden.exchanged),
+                )
+            place = find_domain({key: value for key, value in config.items() if not isinstance(value, (list, tuple))}, "config")
+            if place is not None:
+                self._watch.say(
+                    "unresolved",
+                    "the trainable gets a domain, not a value, at %s: Tune hides such containers from searchers. "
+                    "Put domains into plain dicts, lists or tuples.",
+                    place,
+                )
+
+    def _tell_hidden(self) -> None:
+        optimizer = self._ready()
+        for space in (optimizer.space, optimizer.given_space):
+            space.reveal(self._hidden.objects)
 
     def _measure(self, result: dict, metric: str | None = None) -> Any:
         """The metric in a result, flat or nested; `_MISSING` if it is not there."""
@@ -276,11 +400,7 @@ class RaytreeSearcher(Searcher):
         Raises:
             ConfigurationError: if the parameters are not in the space.
         """
-        if self._space is None or self._mode is None:
-            self._given.append((parameters, value, error, intermediate_values))
-        else:
-            self._ready()
-            self._give(parameters, value, error, intermediate_values)
+        self._accept(_Given(parameters, value, error, intermediate_values))
 
     def add_evaluated_trials(
         self,
@@ -292,8 +412,11 @@ class RaytreeSearcher(Searcher):
     ) -> None:
         """What an earlier run evaluated, from an earlier version of the space too. All of it is added, or nothing.
 
+        Trials that are known already are passed over, and those that had not ended. Kept until the space is known.
+
         Args:
-            trials_or_analysis: trials, a `ResultGrid`, an `ExperimentAnalysis`, or an experiment directory you trust.
+            trials_or_analysis: trials, a `ResultGrid`, an `ExperimentAnalysis`, or an experiment directory you trust, as a path
+                or a URI such as ``s3://bucket/run``.
             metric: the metric of that run, if it had another name there.
             defaults: values of parameters that have appeared since, by their place in a configuration.
             drop: places of parameters that have vanished since.
@@ -301,55 +424,126 @@ class RaytreeSearcher(Searcher):
         Raises:
             ConfigurationError: at the first parameter that is neither in the space nor in `defaults` or `drop`.
         """
-        optimizer = self._ready()
-        name = metric or self._metric
-        assert name is not None
-        found = []
-        for past in read_history(trials_or_analysis):
-            config = optimizer.migrated(past.config, defaults, drop)
-            found.append((config, self._measure(past.results, name), self._time(past.results), past.failed))
-        if found and all(value is _MISSING for _, value, _, failed in found if not failed):
-            self._warn("history", "none of the trials reported the metric %r", name)
-        for config, value, t, failed in found:
-            if failed:
-                optimizer.fail(optimizer.adopt(optimizer.fresh_id(), config).id)
-            elif value is not _MISSING:
-                optimizer.give(config, value, t)
+        self._accept(_History(read_history(trials_or_analysis), metric, defaults, drop))
 
-    def _give(self, parameters: dict, value: Any, error: bool, intermediate: list | None) -> None:
+    def _accept(self, entry: _Given | _History) -> None:
+        """Takes what was evaluated elsewhere, or keeps it until the space is known."""
+        if self._space is None or self._mode is None:
+            self._given.append(entry)
+        else:
+            self._ready()
+            self._take(entry)
+
+    def _take(self, entry: _Given | _History) -> None:
         optimizer = self._ready()
-        times = len(intermediate or [])
-        trial_id = optimizer.give(parameters, value, t=float(times) if times else None)
-        for t, step in enumerate((intermediate or [])[:-1], start=1):
+        if isinstance(entry, _History):
+            self._take_history(entry)
+            return
+        times = len(entry.intermediate or [])
+        trial_id = optimizer.give(entry.config, entry.value, t=float(times) if times else None)
+        for t, step in enumerate((entry.intermediate or [])[:-1], start=1):
             optimizer.report(trial_id, step, t)
-        if error:
+        if entry.error:
             optimizer.observations.discard_value(trial_id)
+
+    def _take_history(self, history: _History) -> None:
+        optimizer = self._ready()
+        name = history.metric or self._metric
+        assert name is not None
+        once = {past.id if past.id is not None else k: past for k, past in enumerate(history.pasts)}
+        news = [past for past in once.values() if past.id is None or past.id not in optimizer.observations]
+        self._learn_from(news)
+        found = [
+            (past, optimizer.migrated(past.config, history.defaults, history.drop), self._measure(past.results, name))
+            for past in news
+        ]
+        if found and all(value is _MISSING for past, _, value in found if not past.failed):
+            self._watch.say("history", "none of the trials reported the metric %r; give its name there: metric=...", name)
+        for past, config, value in found:
+            trial_id = past.id or optimizer.fresh_id()
+            if past.failed:
+                optimizer.fail(optimizer.adopt(trial_id, config).id)
+            elif value is not _MISSING:
+                optimizer.give(config, value, self._time(past.results), trial_id)
+
+    def _learn_from(self, pasts: list[Past]) -> None:
+        """Takes what Tune hides from trials of an earlier run, if their space had it in the same places."""
+        space = self._ready().given_space
+        for past in pasts if space.hides else ():
+            tag = str(past.results.get(EXPERIMENT_TAG, ""))
+            try:
+                suggested = space.config(recover(space, past.config, tag))
+            except ConfigurationError:
+                continue
+            self._hidden.learn(past.id or "", suggested, past.config)
+        self._tell_hidden()
 
     # Answers
 
     def recommend(self) -> Recommendation | None:
         """The configuration to use, with its expected metric; None before there is any value."""
-        return None if self._optimizer is None else self._optimizer.recommend()
+        found = None if self._optimizer is None else self._optimizer.recommend()
+        return None if found is None else found._replace(config=self._hidden.shown(found.config, found.trial_id))
 
     def explain(self) -> Explanation:
         """What the search has learnt: `.table`, and text when printed."""
-        return self._ready().explain()
+        optimizer = self._ready()
+        found = optimizer.explain()
+        notes = self._hidden.in_text(found.notes)
+        if optimizer.failures:
+            notes = f"{notes}\n{optimizer.failures} proposals broke down; random configurations took their place".strip()
+        return replace(found, notes=notes)
 
     def observations(self) -> pandas.DataFrame:
-        """One row per trial, in order of suggestion."""
-        return trial_table(self._ready().observations)
+        """One row per trial, in order of suggestion; columns of the configuration are named as Tune names them."""
+        optimizer = self._ready()
+        return trial_table(optimizer.observations, lambda trial: self._got(trial))
+
+    def _got(self, trial: Trial) -> Any:
+        """The configuration of a trial as its trainable got it."""
+        return self._hidden.shown(self._ready().space.config(trial.point), trial.id)
 
     @classmethod
-    def from_experiment(cls, directory: str | Path, **settings: Any) -> Self:
-        """The searcher of an experiment directory: after `Tuner.restore` the user holds none."""
+    def from_experiment(cls, directory: str | Path, *, unpickle: bool = True, **settings: Any) -> Self:
+        """The searcher of an experiment: after `Tuner.restore` the user holds none.
+
+        Args:
+            directory: the folder that Tune wrote, as a path or a URI such as ``s3://bucket/run``.
+            unpickle: whether objects in the space (classes, estimators, arrays), which Tune hides from searchers, are
+                unpickled from what Tune stored there. Say False for a folder you do not trust: only the searcher's JSON is
+                read then, and answers show the names of objects.
+            settings: of the searcher; those given here take the place of the saved ones.
+
+        Raises:
+            SettingError: if no searcher was saved there, or if it had another metric or mode.
+            StateError: if the saved state cannot be used.
+        """
         searcher = cls(**settings)
-        searcher.restore_from_dir(str(Path(directory).expanduser()))
+        given = {name: value for name, value in searcher._settings.items() if name in settings}
+        searcher._restore_newest(directory, given)
+        searcher._time_attr = settings.get("time_attr") or searcher._time_attr
+        optimizer = searcher._optimizer
+        if unpickle and optimizer is not None and optimizer.given_space.hides:
+            for trial in read_experiment(directory).trials:
+                if trial.trial_id in optimizer.observations:
+                    searcher._learn(optimizer.observations.trials[trial.trial_id], trial.config)
         return searcher
 
     # State
 
     def save(self, checkpoint_path: str) -> None:
-        """Writes everything needed to go on, as one JSON document."""
+        """Writes everything needed to go on, as one JSON document: whole, or not at all.
+
+        A disk that is full is a warning: the search goes on, and an older file at that place stays as it was.
+
+        Raises:
+            StateError: if there can be no such file.
+        """
+        self._save(Path(checkpoint_path))
+
+    def _save(self, path: Path, through: Path | None = None) -> None:
+        """See `save`; `through` is a folder for the unfinished file."""
+        started = self._space is not None and self._mode is not None
         payload = {
             "searcher": type(self).__name__,
             "metric": self._metric,
@@ -357,82 +551,152 @@ class RaytreeSearcher(Searcher):
             "time_attr": self._time_attr,
             "max_concurrent": self._max_concurrent,
             "own_space": self._own_space,
-            "optimizer": None if self._space is None or self._mode is None else self._ready().state(),
+            "hidden": self._hidden.state(),
+            "optimizer": self._ready().state() if started else None,
+            "waiting": None if started else self._waiting(),
         }
-        Path(checkpoint_path).write_text(document.write(payload), encoding="utf-8")
+        try:
+            document.replace(path, document.write(payload), through)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+            raise StateError(str(path), f"cannot be written ({error.strerror}).", "Check the path.") from None
+        except OSError as error:
+            message = "the search could not be saved to %s (%s); it goes on, and the last snapshot that was saved stays."
+            self._watch.say("save", message, path, error.strerror)
+        else:
+            self._watch.over("save")
+
+    def _waiting(self) -> dict[str, Any]:
+        """Points and evaluations that wait for the space, as far as a file can hold them."""
+        points = [dump(point) for point in self._points]
+        evaluated = [dump(list(entry)) for entry in self._given if isinstance(entry, _Given)]
+        given = [entry for entry in evaluated if storable(entry)]
+        lost = len(self._given) - len(given) + (0 if storable(points) else len(points))
+        if lost:
+            self._watch.say(
+                "waiting",
+                "%d points or evaluations cannot be saved before the space is known; add them again after restoring.",
+                lost,
+            )
+        kept = (points, dump(self._rewards)) if storable(points) else ([], [])
+        return {"points": kept[0], "rewards": kept[1], "given": given}
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Tune's own snapshot, with a note of who has written it. Never raises: that would end the run."""
+        directory = Path(checkpoint_dir)
+        try:
+            self._save(directory / self.CKPT_FILE_TMPL.format(session_str), driver.beside(directory))
+            self._signed_at = driver.sign(directory, session_str, self._signed_at)
+        except Exception as error:  # noqa: BLE001
+            self._watch.say("save", "the search could not be saved (%s: %s); it goes on.", type(error).__name__, error)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Takes up a saved search: space, metric, mode and budget included.
+        """Takes up a saved search: metric, mode, budget and, if the searcher has none, the space included.
 
         Raises:
             StateError: if the file is damaged, foreign, newer, or of another searcher or space; nothing is changed then.
         """
-        path = Path(checkpoint_path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise StateError(str(path), f"cannot be read ({error.strerror}).", "Check the path.") from None
-        payload = document.read(content, str(path))
+        self._restore(document.load(Path(checkpoint_path)), checkpoint_path, {})
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Takes up the search of an experiment directory, from the newest snapshot that is whole.
+
+        Raises:
+            StateError: as `restore` does, and if another driver is at work there.
+        """
+        driver.refuse_second(Path(checkpoint_dir))
+        self._restore_newest(checkpoint_dir, {})
+
+    def _restore_newest(self, place: str | Path, settings: dict[str, Any]) -> None:
+        """`restore_from_dir` from a path or a URI, with some settings other than the saved ones; looking disturbs no driver."""
+        damage: DamagedStateError | None = None
+        for path, content in read_newest(place, self.CKPT_FILE_TMPL.format("*")):
+            try:
+                payload = document.read(content, path)
+            except DamagedStateError as error:
+                damage = damage or error
+                continue
+            self._restore(payload, path, settings)
+            if damage is not None:
+                message = "the newest snapshot is damaged (%s); going on from %s, without what was reported since."
+                logger.warning("raytree: " + message, damage, path)
+            return
+        assert damage is not None
+        raise damage
+
+    def _restore(self, payload: dict[str, Any], where: str, settings: dict[str, Any]) -> None:
+        """`restore`, with some settings other than the saved ones."""
         if payload.get("searcher") != type(self).__name__:
-            raise StateError(str(path), f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
-        strings = [payload.get(key) for key in ("metric", "mode", "time_attr")]
-        if not all(value is None or isinstance(value, str) for value in strings) or strings[2] is None:
-            raise StateError(str(path), "malformed.", "Use another snapshot.")
-        saved = payload.get("optimizer")
+            raise StateError(where, f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
+        saved = _checked_payload(payload, where)
+        for name, own in (("metric", self._metric), ("mode", self._mode)):
+            if own is not None and saved[name] is not None and own != saved[name]:
+                raise StateError(where, f"has the {name} {saved[name]!r}, the searcher {own!r}.", "Give the same, or none.")
         optimizer = None
-        if saved is not None:
-            if not isinstance(saved, dict):
-                raise StateError(str(path), "malformed.", "Use another snapshot.")
-            objects = {name: self._settings[name] for name in self.optimizer_class.OBJECTS if name in self._settings}
-            optimizer = self.optimizer_class.from_state(saved, self._space, **objects)
-        self._metric, self._mode, self._time_attr = strings[0], strings[1], strings[2]
-        self._max_concurrent = payload.get("max_concurrent")
-        self._own_space = bool(payload.get("own_space"))
+        if saved["optimizer"] is not None:
+            state = saved["optimizer"]
+            if settings and isinstance(state.get("settings"), dict):
+                state = {**state, "settings": {**state["settings"], **settings}}
+            optimizer = self.optimizer_class.from_state(state, self._space, **self._settings)
+            if optimizer.observations.mode != saved["mode"]:
+                raise StateError(where, "contradicts itself.", "Use another snapshot.")
+        try:
+            hidden = Hidden.from_state(saved["hidden"] or [], self._hidden)
+        except (TypeError, ValueError) as error:
+            raise StateError(where, f"malformed ({error}).", "Use another snapshot.") from None
+        if saved["waiting"] is not None:
+            self._restore_waiting(saved["waiting"], where)
+        self._metric, self._mode = saved["metric"] or self._metric, saved["mode"] or self._mode
+        self._time_attr, self._max_concurrent = saved["time_attr"] or TRAINING_ITERATION, saved["max_concurrent"]
+        self._own_space = self._own_space or bool(saved["own_space"])
+        self._optimizer, self._hidden, self._in_use = optimizer, hidden, False
         if optimizer is not None:
-            self._optimizer, self._space, self._budget = optimizer, optimizer.given_space, optimizer.budget
+            self._space, self._budget = optimizer.given_space, optimizer.budget
+            self._forgotten = not self._announced and self._space.hides
+            self._tell_hidden()
+
+    def _restore_waiting(self, waiting: dict[str, Any], where: str) -> None:
+        """The inverse of `_waiting`, checked as far as the space is known; changes nothing if something is wrong."""
+        before = self._points, self._rewards, self._given
+        try:
+            self._points = configurations("points_to_evaluate", load(waiting["points"]))
+            self._rewards = numbers("evaluated_rewards", load(waiting["rewards"]))
+            self._given = [_Given(*load(entry)) for entry in waiting["given"]]
+            if len(self._rewards) > len(self._points):
+                raise ValueError("more values than points")
+            self._check()
+        except (RaytreeError, TypeError, ValueError, KeyError) as error:
+            self._points, self._rewards, self._given = before
+            raise StateError(where, f"its points do not fit ({error}).", "Use another snapshot.") from None
 
     # Talk
-
-    def _warn(self, cause: str, message: str, *args: Any) -> None:
-        """A warning, once per cause."""
-        if cause not in self._warned:
-            self._warned.add(cause)
-            logger.warning("raytree: " + message, *args)
 
     def _log(self, trial: Trial) -> None:
         if not logger.isEnabledFor(logging.INFO):
             return
         optimizer = self._ready()
-        space = optimizer.space
-        named = []
-        for parameter, code in zip(space.parameters, trial.point, strict=True):
-            if code is not None and parameter not in (space.parameters[j] for j in space.decisions):
-                shown = parameter.domain.render(code)
-                named.append(
-                    f"{parameter.name.rsplit('.', 1)[-1]}={shown:.4g}"
-                    if isinstance(shown, float)
-                    else f"{parameter.name.rsplit('.', 1)[-1]}={shown}"
-                )
+        got = flatten(self._got(trial))
+        named = [f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={name_of(value)}" for key, value in got.items()]
         best = optimizer.observations.best()
         ending = f"{self._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
         record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None else ""
-        label = space.path_label(trial.path)
-        where = " ".join(([label] if label != "all" else []) + named)
-        logger.info("#%d %s -> %s%s", trial.number + 1, where, ending, record)
+        logger.info("#%d %s -> %s%s", trial.number + 1, " ".join(named), ending, record)
+
+
+def _checked_payload(payload: dict[str, Any], where: str) -> dict[str, Any]:
+    """What a searcher has saved, of the right types; raises `StateError`."""
+    kinds: dict[str, tuple[type, ...]] = {"metric": (str,), "mode": (str,), "time_attr": (str,), "optimizer": (dict,)}
+    kinds |= {"max_concurrent": (int,), "waiting": (dict,), "hidden": (list,)}
+    values = {name: payload.get(name) for name in (*kinds, "own_space")}
+    if not all(values[name] is None or isinstance(values[name], kind) for name, kind in kinds.items()):
+        raise StateError(where, "malformed.", "Use another snapshot.")
+    if values["mode"] not in (None, "min", "max"):
+        raise StateError(where, f"malformed: the mode is {values['mode']!r}.", "Use another snapshot.")
+    return values
 
 
 def _config_of(result: dict) -> dict | None:
-    """The configuration in a result: nested under "config", or flattened into "config/a/b" keys."""
+    """The configuration in a result, flat: its keys begin with "config/", or it is nested under "config"."""
     if isinstance(result.get("config"), dict):
-        return result["config"]
-    config: dict = {}
-    for key, value in result.items():
-        if isinstance(key, str) and key.startswith("config/"):
-            *above, last = key.split("/")[1:]
-            place = config
-            for part in above:
-                place = place.setdefault(part, {})
-                if not isinstance(place, dict):
-                    return None
-            place[last] = value
-    return config or None
+        return flatten(result["config"])
+    flat = {key[len("config/") :]: value for key, value in result.items() if isinstance(key, str) and key.startswith("config/")}
+    return flat or None

@@ -1,46 +1,100 @@
-"""What an earlier Tune run evaluated: from trials, a `ResultGrid`, an `ExperimentAnalysis` or an experiment directory.
+"""What an earlier Tune run left: its trials, and the states of its searcher, in a folder or on a remote file system.
 
-Reading a directory unpickles what Tune stored there: only do it with directories you trust.
+Reading the trials of a folder unpickles what Tune stored there: only do it with folders you trust.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pyarrow import ArrowException
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 from ray.tune import ExperimentAnalysis, ResultGrid
 from ray.tune.experiment import Trial
+from ray.tune.result import DONE, TRIAL_ID
 
 from raytree.errors import SettingError
+from raytree.space.naming import name_of
+
+_WRITTEN = "Give the folder that Tune wrote: storage_path/name of the run."
 
 
 class Past(NamedTuple):
-    """One trial of an earlier run: its configuration, last results, and whether it failed."""
+    """One trial of an earlier run: its id, configuration, last results, and whether it failed."""
 
+    id: str | None
     config: dict
     results: dict
     failed: bool
 
 
 def read_history(source: Any) -> list[Past]:
-    """The trials of an earlier run that have something to say, in their order.
+    """The trials of an earlier run that came to an end, in their order.
+
+    Args:
+        source: trials, a `ResultGrid`, an `ExperimentAnalysis`, or the place of an experiment: a path or a URI.
 
     Raises:
         SettingError: if `source` is nothing that holds trials.
     """
     if isinstance(source, (str, Path)):
-        folder = Path(source).expanduser()
-        if not folder.is_dir():
-            raise SettingError(str(source), "is not an experiment directory.", "Give the folder that Tune wrote.")
-        source = ExperimentAnalysis(str(folder))
+        source = read_experiment(source)
     if isinstance(source, ResultGrid):
-        pasts = (Past(result.config or {}, result.metrics or {}, result.error is not None) for result in source)
-        return [past for past in pasts if past.config and (past.results or past.failed)]
+        pasts = [Past((r.metrics or {}).get(TRIAL_ID), r.config or {}, r.metrics or {}, r.error is not None) for r in source]
+        return [past for past in pasts if past.config and (past.failed or past.results.get(DONE))]
     if isinstance(source, ExperimentAnalysis):
         source = source.trials
     trials = [source] if isinstance(source, Trial) else list(source) if isinstance(source, Iterable) else None
     if trials is None or not all(isinstance(trial, Trial) for trial in trials):
-        raise SettingError("trials", f"expected trials, a ResultGrid, an ExperimentAnalysis or a directory, got {source!r}.")
-    pasts = (Past(trial.config, trial.last_result or {}, trial.status == Trial.ERROR) for trial in trials)
-    return [past for past in pasts if past.results or past.failed]
+        raise SettingError(
+            "add_evaluated_trials", f"expected trials, a ResultGrid, an ExperimentAnalysis or a folder, got {name_of(source)}."
+        )
+    ended = [trial for trial in trials if trial.status in (Trial.TERMINATED, Trial.ERROR)]
+    return [Past(t.trial_id, t.config, t.last_result or {}, t.status == Trial.ERROR) for t in ended]
+
+
+def read_experiment(place: str | Path) -> ExperimentAnalysis:
+    """The analysis of an experiment at a path or a URI.
+
+    Raises:
+        SettingError: if there is none.
+    """
+    files, folder = _open(place)
+    try:
+        return ExperimentAnalysis(folder, storage_filesystem=files)
+    except (ValueError, OSError, ArrowException):
+        raise SettingError(str(place), "is not an experiment directory.", _WRITTEN) from None
+
+
+def read_newest(place: str | Path, pattern: str) -> Iterator[tuple[str, bytes]]:
+    """Path and content of the files of a folder, at a path or a URI, whose name is a pattern with one star, the last first.
+
+    Raises:
+        SettingError: if there is none.
+    """
+    before, after = pattern.split("*")
+    files, folder = _open(place)
+    found = [info.path for info in files.get_file_info(FileSelector(folder)) if info.type is FileType.File]
+    names = [path for path in found if Path(path).name.startswith(before) and path.endswith(after)]
+    if not names:
+        raise SettingError(str(place), f"has no {pattern} in it: no raytree searcher was saved there.", _WRITTEN)
+    for path in sorted(names, reverse=True):
+        with files.open_input_stream(path) as stream:
+            yield path, bytes(stream.readall())
+
+
+def _open(place: str | Path) -> tuple[FileSystem, str]:
+    """The file system of a folder, and its path there."""
+    try:
+        if "://" in str(place):
+            files, folder = FileSystem.from_uri(str(place))
+        else:
+            files, folder = LocalFileSystem(), str(Path(place).expanduser().absolute())
+        there = files.get_file_info(folder).type is FileType.Directory
+    except (ValueError, OSError, ArrowException) as error:
+        raise SettingError(str(place), f"cannot be opened ({error}).", _WRITTEN) from None
+    if not there:
+        raise SettingError(str(place), "is not a directory.", _WRITTEN)
+    return files, folder

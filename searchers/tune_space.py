@@ -7,15 +7,18 @@ multiples of q, a quantised float is the nearest multiple to a (log-)uniform one
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from math import ceil, floor, isclose
 from typing import Any
 
 from ray.tune.search import sample as tune
 
 from raytree.errors import BoundsError, SpaceError, SpaceTooLargeError, UnsupportedDomainError
-from raytree.space import Categorical, Float, Integer, Normal, Space
+from raytree.space import Categorical, Conditional, Constant, Float, Integer, Normal, Space
 from raytree.space.build import MAX_DEPTH
 from raytree.space.configspace import from_configspace
+from raytree.space.parameters import DOMAINS
 
 
 def to_space(structure: Any) -> Space:
@@ -40,14 +43,44 @@ def convert(value: Any, where: str = "", above: tuple[int, ...] = ()) -> Any:
         return {key: convert(item, f"{where}.{key}" if where else str(key), inside) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(convert(item, f"{where}[{k}]", inside) for k, item in enumerate(value))
+    if isinstance(value, (Float, Integer, Normal, Conditional, Constant)):  # raytree's own
+        return value
     if isinstance(value, Categorical):  # raytree's own, which may hold Tune domains
         return Categorical([convert(item, f"{where}[{k}]", inside) for k, item in enumerate(value.choices)], value.ordered)
     if not isinstance(value, tune.Domain):
+        place = find_domain(value, where)
+        if place is not None:
+            raise UnsupportedDomainError(
+                place,
+                f"a domain inside a {type(value).__name__} is never resolved.",
+                "Put domains into a plain dict, list or tuple, and make the other container from them in the trainable.",
+            )
         return value
     try:
         return _domain(value, where, inside)
     except BoundsError as error:
         raise BoundsError(where, f"{error.where}: {error.problem}", error.remedy) from None
+
+
+def find_domain(value: Any, where: str, depth: int = 0) -> str | None:
+    """The place of a domain in a container that is none of Tune's: a set, a named tuple, a dataclass, a subclass of list."""
+    if isinstance(value, (tune.Domain, *DOMAINS)):
+        return where
+    inside: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        inside = ((f"{where}.{key}", item) for key, item in value.items())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        inside = ((f"{where}.{name}", item) for name, item in zip(value._fields, value, strict=False))
+    elif isinstance(value, (list, tuple)):
+        inside = ((f"{where}[{k}]", item) for k, item in enumerate(value))
+    elif isinstance(value, (set, frozenset)):
+        inside = ((where, item) for item in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        inside = ((f"{where}.{field.name}", getattr(value, field.name, None)) for field in fields(value))
+    if depth > MAX_DEPTH:
+        return None
+    found = (find_domain(item, place, depth + 1) for place, item in inside)
+    return next((place for place in found if place is not None), None)
 
 
 def _domain(domain: tune.Domain, where: str, inside: tuple[int, ...]) -> Any:

@@ -21,7 +21,8 @@ from ray.tune.search import ConcurrencyLimiter, Repeater
 from ray.tune.search.searcher import Searcher
 
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
-from tests.events import play, restored, saved
+from raytree.space.flat import flatten
+from tests.events import WRAPPERS, play, restored, saved
 from tests.spaces import random_space
 
 SPACE: dict = {
@@ -59,9 +60,9 @@ class SearcherConformance:
     """Keys of a configuration that the searcher adds to those of the space."""
 
     def make(self, **settings: Any) -> Any:
-        """A searcher that knows everything, as after `Tuner(param_space=SPACE, ...)`."""
+        """A searcher that knows everything, as after `Tuner(param_space=SPACE, ...)`, and soon leaves the initial design."""
         space = settings.pop("space", None)
-        searcher = self.searcher_class(**{"seed": 0, **self.settings, **settings})
+        searcher = self.searcher_class(**{"seed": 0, "num_initial": 3, **self.settings, **settings})
         assert searcher.set_search_properties("loss", "min", space or SPACE, num_samples=30, stop=None, time_budget_s=None)
         return searcher
 
@@ -146,8 +147,9 @@ class SearcherConformance:
     def test_it_records_the_concurrency_and_leaves_the_limiting_to_tune(self):
         searcher = self.make()
         assert searcher.set_max_concurrency(4) is False
-        assert searcher.set_max_concurrency(4) is False
-        assert not hasattr(searcher, "searcher")
+        assert searcher.set_max_concurrency(5) is False
+        assert restored(saved(searcher), self.blank)._max_concurrent == 5
+        assert not hasattr(searcher, "searcher")  # Tune would take it for a wrapper
 
     # Points given by the user
 
@@ -157,7 +159,7 @@ class SearcherConformance:
         assert [self.bare(searcher.suggest(str(k))) for k in range(2)] == points
 
     def test_a_misspelt_setting_is_refused_with_those_there_are(self):
-        with pytest.raises(SettingError, match=r"sede: is not a setting of .* num_initial"):
+        with pytest.raises(SettingError, match=r"sede: is not a setting of .* Did you mean seed\? .* num_initial"):
             self.searcher_class(sede=3)
 
     def test_a_bad_point_is_refused_with_its_place(self):
@@ -191,9 +193,36 @@ class SearcherConformance:
             trial.status = Trial.TERMINATED
             trial.run_metadata.last_result = {"loss": float(k), "done": True}
             trials.append(trial)
+        searcher.add_evaluated_trials(trials[:2], "loss")
+        searcher.add_evaluated_trials(trials[2], "loss")
+        assert searcher.observations()["value"].tolist() == [0.0, 1.0, 2.0]
+
+    def test_the_same_trials_twice_count_once_and_those_that_have_not_ended_not_at_all(self):
+        searcher = self.make()
+        trials = []
+        for status in (Trial.TERMINATED, Trial.ERROR, Trial.PENDING, Trial.RUNNING, Trial.PAUSED):
+            trial = Trial("objective", config=POINT, stub=True)
+            trial.status = status
+            trial.run_metadata.last_result = {"loss": 0.5, "training_iteration": 1}
+            trials.append(trial)
+        searcher.add_evaluated_trials([*trials, trials[0]], "loss")
         searcher.add_evaluated_trials(trials, "loss")
-        searcher.add_evaluated_trials(trials[0], "loss")
-        assert searcher.observations()["value"].tolist() == [0.0, 1.0, 2.0, 0.0]
+        assert searcher.observations()["status"].tolist() == ["finished", "errored"]
+
+    def test_trials_are_added_before_the_space_is_known(self):
+        trial = Trial("objective", config=POINT, stub=True)
+        trial.status = Trial.TERMINATED
+        trial.run_metadata.last_result = {"loss": 0.5, "done": True}
+        searcher = self.searcher_class(**self.settings)
+        searcher.add_evaluated_trials([trial])
+        searcher.add_evaluated_trials([trial])
+        searcher.set_search_properties("loss", "min", SPACE)
+        assert searcher.observations()["value"].tolist() == [0.5]
+        assert searcher.recommend().config == POINT
+        wrong = self.searcher_class(**self.settings)
+        wrong.add_evaluated_trials([trial])
+        with pytest.raises(ConfigurationError):
+            wrong.set_search_properties("loss", "min", {"other": tune.uniform(0, 1)})
 
     def test_trials_of_an_earlier_space_are_brought_over_parameter_by_parameter(self):
         def trial(config, value, iteration=3, status=Trial.TERMINATED):
@@ -215,9 +244,9 @@ class SearcherConformance:
             [trial(old, 1.0), trial(POINT, 0.5, 1), failed], drop=["momentum"], defaults={"scaler": "none"}
         )
         table = searcher.observations()
-        assert table["status"].tolist() == ["finished", "finished", "errored"]
+        assert table["status"].tolist() == ["finished", "stopped", "errored"]  # stopped early: known by its t
         assert table["value"].dropna().tolist() == [1.0, 0.5]
-        assert table["t"].dropna().tolist() == [3.0, 1.0]  # stopped early: known by its t
+        assert table["t"].dropna().tolist() == [3.0, 1.0]
         with pytest.raises(SettingError):
             searcher.add_evaluated_trials(3)
         with pytest.raises(SettingError, match="directory"):
@@ -252,8 +281,9 @@ class SearcherConformance:
         for trial_id in "ab":
             searcher.on_trial_complete(trial_id=trial_id, result=None, error=False)
         table = searcher.observations()
-        assert table["status"].tolist() == ["finished", "invalid"]
+        assert table["status"].tolist() == ["stopped", "stopped"]
         assert table["value"].tolist()[0] == 2.0
+        assert [trial.status for trial in searcher._optimizer.observations] == ["finished", "stopped"]
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "x", np.float64("nan")])
     def test_values_that_are_no_numbers_do_no_harm(self, bad):
@@ -301,6 +331,32 @@ class SearcherConformance:
         searcher.on_trial_result("t0", {**result, "training_iteration": 1})
         assert searcher.observations().equals(before)
 
+    def test_a_resumed_trial_whose_end_the_limiter_swallows_has_its_last_value(self):
+        inner = self.searcher_class(seed=0, **self.settings)
+        limiter = ConcurrencyLimiter(inner, max_concurrent=2)
+        limiter.set_search_properties("loss", "min", SPACE, num_samples=10)
+        limiter.suggest("a")
+        limiter.on_trial_complete("a", None, error=True)
+        for t in (1, 2):
+            limiter.on_trial_result("a", {"loss": 0.5 / t, "training_iteration": t})
+        limiter.on_trial_complete("a", {"loss": 0.25, "training_iteration": 2})  # swallowed: the limiter knows it no more
+        table = inner.observations()
+        assert table[["status", "value", "t"]].values.tolist() == [["finished", 0.25, 2.0]]
+
+    def test_a_restarted_trial_whose_end_the_limiter_swallows_has_its_last_value(self):
+        inner = self.searcher_class(seed=0, **self.settings)
+        limiter = ConcurrencyLimiter(inner, max_concurrent=2)
+        limiter.set_search_properties("loss", "min", SPACE, num_samples=10)
+        config = limiter.suggest("a")
+        limiter.on_trial_complete("a", None, error=True)
+        for t in (1, 2):
+            limiter.on_trial_result("b", {"loss": 0.5 / t, "training_iteration": t, **flatten({"config": config})})
+        limiter.on_trial_complete("b", {"loss": 0.25, "training_iteration": 2})
+        table = inner.observations()
+        assert table["status"].tolist() == ["errored", "finished"]
+        assert table["value"].tolist()[1] == 0.25
+        assert table.iloc[0, 5:].equals(table.iloc[1, 5:])  # the same configuration
+
     def test_an_errored_trial_may_be_resumed_under_its_id(self):
         searcher = self.make()
         searcher.suggest("a")
@@ -312,7 +368,8 @@ class SearcherConformance:
     def test_a_trial_restarted_under_a_new_id_is_rebuilt_from_its_result(self):
         searcher = self.make()
         flat = {"config/scaler": "none", "config/constant/path": "data.csv", "config/constant/list": [1, 2],
-                "config/model/kind": "knn", "config/model/n": 7, "config/model/C": 0.5}  # fmt: skip
+                "config/model/kind": "knn", "config/model/n": 7, "config/model/C": 0.5,
+                "config/workers": 3, "config/model/verbose": object()}  # fmt: skip
         searcher.on_trial_result("new", {"loss": 1.0, "training_iteration": 1, **flat})
         searcher.on_trial_complete(trial_id="new", result={"loss": 0.5, "training_iteration": 2, **flat}, error=False)
         assert searcher.recommend().config == POINT
@@ -325,30 +382,59 @@ class SearcherConformance:
         searcher.on_trial_complete("z", {"loss": 1.0, "config": {"model": {}}}, False)
         assert len(searcher.observations()) == 0
 
-    def test_pausing_and_going_on(self):
+    def test_a_scheduler_that_pauses_makes_the_longest_trials_the_complete_ones(self, caplog):
         searcher = self.make()
-        searcher.suggest("a")
-        searcher.on_pause("a")
-        searcher.on_unpause("a")
-        searcher.on_pause("unknown")
-        assert searcher.observations()["status"].tolist() == ["running"]
+        for trial_id, t in (("a", 9), ("b", 3)):
+            searcher.suggest(trial_id)
+            searcher.on_pause(trial_id)
+            searcher.on_unpause(trial_id)
+            searcher.on_pause("unknown")
+            assert searcher.observations()["status"].tolist()[-1] == "running"
+            searcher.on_trial_complete(trial_id, {"loss": 10.0 - t, "training_iteration": t})
+        assert searcher._optimizer.observations.max_t == "auto"
+        assert [trial.id for trial in searcher._optimizer.observations.complete()] == ["a"]
+        assert sum("pauses trials" in record.message for record in caplog.records) == 1
 
     def test_asking_again_for_the_same_trial_gives_the_same_configuration(self):
         searcher = self.make()
         assert searcher.suggest("a") == searcher.suggest("a")
 
-    def test_trials_that_never_end_do_not_stop_the_search(self):
-        searcher = self.make()
-        configs = [searcher.suggest(str(k)) for k in range(12)]
-        assert len({json.dumps(config) for config in configs}) == 12
+    def proposals(self, searcher: Any) -> list[int]:
+        """A list that grows with every proposal of the method, which says that the search has left the design."""
+        optimizer = searcher._ready()
+        made, propose = [], optimizer._propose
+        optimizer._propose = lambda rng: made.append(len(optimizer.observations)) or propose(rng)
+        return made
 
-    def test_when_everything_fails_the_search_goes_on_in_the_space(self):
-        for policy in ("ignore", "penalize"):
-            searcher = self.make(on_error=policy, num_initial=2)
-            for k in range(8):
-                assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
-                searcher.on_trial_complete(trial_id=str(k), result=None, error=True)
-            assert searcher.recommend() is None
+    def test_trials_that_never_end_do_not_stop_the_search(self):
+        searcher = self.make(num_initial=3)
+        proposals = self.proposals(searcher)
+        configs = self.run(searcher, 4)
+        configs += [searcher.suggest(f"open{k}") for k in range(10)]
+        assert len({json.dumps(config) for config in configs}) == 14
+        assert proposals
+        assert searcher._optimizer.failures == 0
+        assert Counter(searcher.observations()["status"]) == {"finished": 4, "running": 10}
+
+    @pytest.mark.parametrize("policy", ["ignore", "penalize"])
+    def test_when_everything_fails_the_search_goes_on_in_the_space(self, policy):
+        searcher = self.make(on_error=policy, num_initial=2)
+        for k in range(8):
+            assert searcher._space.contains(self.bare(searcher.suggest(str(k))))
+            searcher.on_trial_complete(trial_id=str(k), result=None, error=True)
+        assert searcher.recommend() is None
+
+    @pytest.mark.parametrize("policy", ["ignore", "penalize"])
+    def test_when_everything_but_the_first_trials_fails_the_method_goes_on_in_the_space(self, policy):
+        searcher = self.make(on_error=policy, num_initial=3)
+        proposals = self.proposals(searcher)
+        self.run(searcher, 4)
+        for k in range(6):
+            assert searcher._space.contains(self.bare(searcher.suggest(f"bad{k}")))
+            searcher.on_trial_complete(trial_id=f"bad{k}", result=None, error=True)
+        assert len(proposals) >= 6
+        assert searcher._optimizer.failures == 0
+        assert Counter(searcher.observations()["status"]) == {"finished": 4, "errored": 6}
 
     @pytest.mark.parametrize(
         "values",
@@ -440,7 +526,10 @@ class SearcherConformance:
 
     def test_five_then_restore_then_five_equals_ten(self):
         straight, first = self.make(), self.make()
+        proposals = self.proposals(straight)
         expected = self.run(straight, 10)
+        assert len(proposals) >= 4  # the method was at work on both sides of the restore
+        del straight._optimizer._propose
         configs = self.run(first, 5)
         second = restored(saved(first), self.blank)
         assert configs + self.run(second, 5, start=5) == expected
@@ -478,7 +567,7 @@ class SearcherConformance:
         searcher = self.make()
         self.run(searcher, 3)
         searcher.save_to_dir(str(tmp_path), session_str="1")
-        assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
+        assert {path.suffix for path in tmp_path.iterdir()} == {".json"}  # the state, and who has written it
         assert saved(self.searcher_class.from_experiment(tmp_path)) == saved(searcher)
 
     def test_a_blank_searcher_can_be_saved(self):
@@ -512,7 +601,7 @@ class SearcherConformance:
 import json, importlib
 from tests.conformance import SPACE, loss
 module, name = {self.searcher_class.__module__!r}, {self.searcher_class.__name__!r}
-searcher = getattr(importlib.import_module(module), name)(seed=0, **{self.settings!r})
+searcher = getattr(importlib.import_module(module), name)(seed=0, num_initial=3, **{self.settings!r})
 searcher.set_search_properties("loss", "min", SPACE, num_samples=30)
 configs = []
 for k in range(9):
@@ -546,29 +635,34 @@ print(json.dumps(configs))
         assert "model=" in str(explanation)
 
     def test_maximising_is_minimising_upside_down(self):
-        down, up = self.make(), self.searcher_class(space=SPACE, metric="loss", mode="max", seed=0, **self.settings)
+        down = self.make()
+        up = self.searcher_class(space=SPACE, metric="loss", mode="max", seed=0, num_initial=3, **self.settings)
+        proposals = self.proposals(down)
         up._budget = 30
         for k in range(9):
             config = down.suggest(str(k))
             assert up.suggest(str(k)) == config
             down.on_trial_complete(trial_id=str(k), result={"loss": loss(config)}, error=False)
             up.on_trial_complete(trial_id=str(k), result={"loss": -loss(config)}, error=False)
+        assert len(proposals) >= 3
         assert up.recommend().config == down.recommend().config
         assert up.recommend().value == pytest.approx(-down.recommend().value)
 
     # Anything in any order
 
-    def test_random_events_in_any_order(self, caplog):
+    @pytest.mark.parametrize("wrapper", WRAPPERS)
+    def test_random_events_in_any_order(self, wrapper, caplog):
         caplog.set_level(logging.ERROR, "raytree")
-        rng = np.random.default_rng(2026)
-        for k in range(self.sequences):
+        rng = np.random.default_rng([2026, WRAPPERS.index(wrapper)])
+        for k in range(self.sequences if wrapper == "none" else self.sequences // 3):
             space = SPACE if k % 3 == 0 else random_space(rng)
             play(
-                lambda space=space: self.searcher_class(
-                    space=space, metric="loss", mode="min", seed=1, num_initial=3, **self.settings
+                lambda space=space, **settings: self.searcher_class(
+                    space=space, metric="loss", seed=1, num_initial=3, **self.settings, **settings
                 ),
                 self.blank,
                 rng,
                 events=int(rng.integers(5, 30)),
                 added=self.added,
+                wrapper=wrapper,
             )

@@ -370,7 +370,8 @@ def test_a_lucky_trial_is_not_recommended_before_one_that_was_checked():
         optimizer.give({"x": 0.5, "seed": seed}, 0.8 + 0.05 * rng.normal())
     optimizer.give({"x": 0.9, "seed": 1}, 0.3)
     assert optimizer.recommend().config["x"] == 0.5
-    assert BOSHOptimizer.from_state({**optimizer.state(), "settings": {**optimizer.settings(), "check": False}}).recommend()
+    unchecked = BOSHOptimizer.from_state({**optimizer.state(), "settings": {**optimizer.settings(), "check": False}})
+    assert unchecked.recommend().config["x"] > 0.8  # taken in by the lucky one
 
 
 def test_of_few_realizations_all_are_enough():
@@ -422,13 +423,15 @@ def test_a_finite_pool_of_realizations():
 
 def test_points_without_a_seed_are_on_the_first_realization():
     optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=3)
+    initial = optimizer._seeds.render(optimizer._pool()[0])
     optimizer.request({"x": 0.5})
     optimizer.request({"x": 0.5, "seed": 12})
     first, second, third = (optimizer.ask().config for _ in range(3))
+    assert first == {"x": 0.5, "seed": initial}
     assert second == {"x": 0.5, "seed": 12}
     optimizer.give({"x": 0.1}, 0.3)
-    assert optimizer.space.config(list(optimizer.observations)[-1].point)["seed"] == first["seed"]
-    assert third["seed"] != second["seed"] or third["seed"] == 12
+    assert optimizer.space.config(list(optimizer.observations)[-1].point)["seed"] == initial
+    assert third["seed"] in {initial, 12}  # the design goes on with the seeds that are in use
     with pytest.raises(ConfigurationError):
         optimizer.request({"x": 0.5, "seed": -1})
 
@@ -540,17 +543,20 @@ def test_mistakes_are_refused(structure, settings):
         BOSHOptimizer(structure, **settings)
 
 
-def test_failed_trials_are_not_tried_again_next_door():
-    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=0)
+@pytest.mark.parametrize("seed", range(3))
+def test_failed_trials_are_not_tried_again_next_door(seed):
+    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=seed)
+    failed: list[float] = []
     for _ in range(20):
         suggestion = optimizer.ask()
         if suggestion.config["x"] > 0.6:
             optimizer.fail(suggestion.id)
+            failed.append(suggestion.config["x"])
         else:
             optimizer.tell(suggestion.id, -suggestion.config["x"])
-    failed = np.array([trial.row[0] for trial in optimizer.observations if trial.status == "errored"])
-    assert len(failed) < 18
-    assert np.ptp(failed[-6:]) > 1e-3
+    again = sum(any(abs(x - other) < 0.01 for other in failed[:k]) for k, x in enumerate(failed))
+    assert 0 < len(failed) < 9  # 11 or 12 if failed trials are forgotten
+    assert again <= 1
 
 
 def test_draws_of_a_hierarchical_process_are_what_they_are_called():

@@ -406,12 +406,15 @@ def test_methods_without_a_model_of_fidelity_use_complete_trials_only():
     optimizer = HTBOOptimizer(BRANCHES, seed=1, num_initial=4, max_t=27)
     successive_halving(optimizer, 10)
     assert {trial.t for trial in optimizer._data().trials} == {27.0}
-    stopped = HTBOOptimizer(BRANCHES, seed=1, num_initial=2, max_t=27)
-    for _ in range(4):  # nothing ever completes: still a search, and the best stopped trial is all there is
-        suggestion = stopped.ask()
-        stopped.tell(suggestion.id, curve_objective(suggestion.config, 1), 1)
-    assert stopped.ask() is not None
-    assert stopped.recommend() is not None
+
+
+def test_methods_without_a_model_of_fidelity_learn_from_the_longest_trials_while_none_is_complete():
+    optimizer = HTBOOptimizer(BRANCHES, seed=1, num_initial=2, max_t=27)
+    for t in (1, 1, 9, 9, 3):
+        suggestion = optimizer.ask()
+        optimizer.tell(suggestion.id, curve_objective(suggestion.config, t), t)
+    assert [trial.t for trial in optimizer._data().trials] == [9.0, 9.0]
+    assert optimizer.recommend().trial_id in {trial.id for trial in optimizer._data().trials}
 
 
 def test_a_scheduler_that_pauses_turns_fidelities_on():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -95,7 +96,19 @@ def test_points_asked_for_come_first_in_order_and_exactly():
 
 def test_a_bad_request_is_refused_at_once():
     with pytest.raises(ConfigurationError):
-        RandomOptimizer(MODELS).request({"scaler": "none"})
+        RandomOptimizer(MODELS).request({"scaler": "other"})
+
+
+def test_a_partial_request_is_filled_in_the_same_way_every_time():
+    asked = []
+    for _ in range(2):
+        optimizer = RandomOptimizer(MODELS, seed=4)
+        for _ in range(2):
+            optimizer.request({"model": {"kind": "knn"}})
+        asked.append([optimizer.ask().config for _ in range(2)])
+    assert asked[0] == asked[1]
+    assert asked[0][0] != asked[0][1]
+    assert [config["model"]["kind"] for config in asked[0]] == ["knn", "knn"]
 
 
 @pytest.mark.parametrize("kind", [RandomOptimizer, DesignOptimizer])
@@ -171,15 +184,37 @@ def test_a_retry_that_starts_again_replaces_what_it_repeats():
     assert trial.reports == {1: 8.0, 2: 7.0}
 
 
-def test_an_errored_trial_that_reports_again_is_running():
+def test_an_errored_trial_that_reports_again_has_a_value_and_is_finished_by_its_end():
     store = Observations(Space(MODELS))
     trial = store.add("a", (0, 2, None, None, None, None))
     store.fail("a")
     assert trial.status is Status.ERRORED
-    store.report("a", 1.0, 1)
-    assert trial.status is Status.RUNNING
+    store.report("a", 2.0, 1)
+    assert (trial.status, trial.value) == (Status.FINISHED, 2.0)
     store.finish("a", 1.0)
-    assert trial.status is Status.FINISHED
+    assert (trial.status, trial.value) == (Status.FINISHED, 1.0)
+
+
+class Outside(RandomOptimizer):
+    """Proposes rows that are outside the unit cube, or nowhere."""
+
+    rows: ClassVar[list] = []
+
+    def _propose(self, rng):
+        return [np.array(row) for row in self.rows]
+
+
+@pytest.mark.parametrize("bad", [1.0000001, -1e-12, math.inf, math.nan])
+def test_a_proposal_outside_the_space_never_ends_a_search(bad, caplog):
+    optimizer = Outside({"x": Float(0, 1), "y": Float(0, 1)}, seed=0, num_initial=1)
+    optimizer.tell(optimizer.ask().id, 1.0)
+    Outside.rows = [[bad, 0.5]]
+    for _ in range(3):
+        suggestion = optimizer.ask()
+        assert optimizer.space.contains(suggestion.config)
+        optimizer.tell(suggestion.id, 1.0)
+    assert optimizer.failures == (3 if math.isnan(bad) else 0)
+    assert sum(record.levelname == "ERROR" for record in caplog.records) == math.isnan(bad)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, "text", [1.0], object(), 10**400])

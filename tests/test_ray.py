@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from urllib.parse import quote
 
+import numpy as np
 import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
@@ -94,21 +96,29 @@ def test_objects_in_the_space_reach_the_trainable(tmp_path):
         assert config["sampled"] == 7
         tune.report({"loss": config["make"]() + config["pick"].get("x", 0.0)})
 
+    searcher = RandomSearcher(seed=0)
     tuner = tune.Tuner(
         trainable,
         param_space={
             "make": lambda: 1.0,
+            "data": np.arange(3),
             "sampled": tune.sample_from(lambda: 7),
             "pick": tune.choice([{"thing": Thing(1), "x": tune.uniform(0, 1)}, {"thing": Thing(2)}]),
         },
-        tune_config=tune.TuneConfig(
-            metric="loss", mode="min", num_samples=5, search_alg=RandomSearcher(seed=0), reuse_actors=True
-        ),
+        tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=5, search_alg=searcher, reuse_actors=True),
         run_config=tune.RunConfig(verbose=0, storage_path=str(tmp_path)),
     )
     results = tuner.fit()
     assert not results.errors
-    assert all(isinstance(config["pick"]["thing"].number, int) for config in configs(results))
+    got = {result.metrics["trial_id"]: result.config for result in results}
+    assert all(isinstance(config["pick"]["thing"].number, int) for config in got.values())
+    for _, row in searcher.observations().iterrows():
+        assert row["config/pick/thing"].number == got[row["trial_id"]]["pick"]["thing"].number
+        assert row["config/data"].tolist() == [0, 1, 2]
+        assert row["config/make"]() == 1.0
+        assert row["config/sampled"] == 7
+    best = searcher.recommend()
+    assert best.config["pick"]["thing"].number == got[best.trial_id]["pick"]["thing"].number
 
 
 def test_five_then_restored_searcher_then_five_equals_ten(tmp_path):
@@ -134,13 +144,30 @@ def test_failing_trials_and_nan_do_not_end_the_search(tmp_path):
 
 
 def test_with_asha_and_no_limiter(tmp_path):
-    searcher = RandomSearcher(seed=1)
-    scheduler = ASHAScheduler(max_t=3, grace_period=1, reduction_factor=2)
-    fit(searcher, troubled, samples=8, tmp_path=tmp_path, scheduler=scheduler)
+    def curve(config):
+        """Better with the number of the trial, so that most of the later ones are stopped, or none is."""
+        for t in range(1, 10):
+            tune.report({"loss": config["x"] + 1.0 / t})
+
+    searcher = TreeSearcher(seed=1, max_t=9)
+    scheduler = ASHAScheduler(max_t=9, grace_period=1, reduction_factor=3)
+    tuner = tune.Tuner(
+        curve,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss", mode="min", num_samples=10, search_alg=searcher, scheduler=scheduler, reuse_actors=True
+        ),
+        run_config=tune.RunConfig(verbose=0, storage_path=str(tmp_path)),
+    )
+    results = {result.metrics["trial_id"]: result.metrics for result in tuner.fit()}
     table = searcher.observations()
-    assert len(table) == 8
-    assert (table["status"] == "running").sum() == 0
-    assert set(table["t"].dropna()) <= {1.0, 2.0, 3.0}
+    assert len(table) == 10
+    assert (table["t"] < 9).any()  # some were stopped
+    assert (table["t"] == 9).any()
+    for _, row in table.iterrows():
+        metrics = results[row["trial_id"]]
+        assert (row["value"], row["t"]) == (metrics["loss"], metrics["training_iteration"])
+        assert row["status"] == ("stopped" if metrics["training_iteration"] < 9 else "finished")
 
 
 def test_a_finite_space_ends_the_run_early(tmp_path):
@@ -166,21 +193,42 @@ def test_a_bad_space_is_refused_before_the_first_trial(tmp_path):
         tuner.fit()
 
 
-def test_warm_start_from_results_analysis_and_directory(tmp_path):
-    results = fit(RandomSearcher(seed=0), samples=4, tmp_path=tmp_path)
-    analysis = tune.ExperimentAnalysis(str(tmp_path / "run"))
-    for source in (results, analysis, tmp_path / "run"):
-        searcher = TreeSearcher(space=SPACE, metric="loss", mode="min", seed=0)
-        searcher.add_evaluated_trials(source)
-        assert sorted(searcher.observations()["value"]) == sorted(result.metrics["loss"] for result in results)
+def test_what_a_finished_experiment_left_is_found_in_folders_with_brackets_and_by_uri(tmp_path, caplog):
+    space = {
+        **SPACE,
+        "sizes": tune.choice([(64, 64), (32,), None, {"deep": (1, None)}]),
+        "scale": tune.choice([np.float64(0.5), np.float64(1.0)]),
+        "by": {2: tune.choice([{"kind": (1, 2), "x": tune.uniform(0, 1)}, {"kind": (3,), "x": tune.uniform(0, 1)}])},
+    }
+    folder = tmp_path / "a [b] c"
+
+    def trainable(config):
+        tune.report({"loss": loss(config) + config["by"][2]["x"]})
+
+    first = TreeSearcher(seed=0)
+    results = tune.Tuner(
+        trainable,
+        param_space=space,
+        tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=5, search_alg=first, reuse_actors=True),
+        run_config=tune.RunConfig(verbose=0, storage_path=str(folder), name="run"),
+    ).fit()
+    place = folder / "run"
+    expected = {r.metrics["trial_id"]: (r.metrics["loss"], r.config["sizes"], r.config["by"][2]["kind"]) for r in results}
+    analysis = tune.ExperimentAnalysis(str(place))
+    for source in (results, analysis, place, str(place), f"file://{quote(str(place))}"):
+        searcher = TreeSearcher(space=space, metric="loss", mode="min", seed=0)
+        for _ in range(2):
+            searcher.add_evaluated_trials(source)
+        found = {trial.id: searcher._space.config(trial.point) for trial in searcher._optimizer.observations}
+        values = searcher.observations().set_index("trial_id")["value"]
+        assert {k: (values[k], config["sizes"], config["by"][2]["kind"]) for k, config in found.items()} == expected
         assert searcher._space.contains(searcher.suggest("next"))
-
-
-def test_the_searcher_of_a_finished_experiment_comes_back(tmp_path):
-    searcher = TreeSearcher(seed=0)
-    fit(searcher, samples=5, tmp_path=tmp_path)
-    other = TreeSearcher.from_experiment(tmp_path / "run")
-    assert other.recommend() == searcher.recommend()
+    for source in (place, str(place), f"file://{quote(str(place))}"):
+        other = TreeSearcher.from_experiment(source, max_t=9, on_error="penalize")
+        assert other.observations().equals(first.observations())
+        assert other._optimizer.settings()["max_t"] == 9
+        assert other._optimizer.settings()["on_error"] == "penalize"
+    assert TreeSearcher.from_experiment(place).recommend() == first.recommend()
 
 
 def test_every_finished_trial_carries_its_seed(tmp_path):
@@ -197,7 +245,7 @@ def test_every_finished_trial_carries_its_seed(tmp_path):
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
     ).fit()
     table = searcher.observations()
-    assert sorted(result.config["seed"] for result in results) == sorted(table["seed"])
+    assert sorted(result.config["seed"] for result in results) == sorted(table["config/seed"])
     assert table["status"].tolist() == ["finished"] * 12
-    assert 2 <= table["seed"].nunique() < 12
+    assert 2 <= table["config/seed"].nunique() < 12
     assert set(searcher.recommend().config) == {"x"}

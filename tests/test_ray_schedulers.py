@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -42,8 +43,8 @@ def failing(config):
         tune.report({"loss": curve(config, t)})
 
 
-def fit(searcher, scheduler, tmp_path, trainable=objective, samples=8):
-    limited = ConcurrencyLimiter(searcher, max_concurrent=4)
+def fit(searcher, scheduler, tmp_path, trainable=objective, samples=8, concurrent=4):
+    limited = ConcurrencyLimiter(searcher, max_concurrent=concurrent)
     return tune.Tuner(
         trainable,
         param_space=SPACE,
@@ -54,18 +55,23 @@ def fit(searcher, scheduler, tmp_path, trainable=objective, samples=8):
     ).fit()
 
 
-def check(searcher, results, samples):
-    """Every trial is known once, and what it reported last is what it is remembered for."""
+def check(searcher, results, samples) -> int:
+    """Every trial is known once, and what it reported last is what it is remembered for; returns how many were stopped."""
     assert len(results) == samples
     optimizer = searcher._optimizer
     assert optimizer._failures == 0
-    assert len(optimizer.observations) == samples
     last = {result.metrics["trial_id"]: result.metrics for result in results if result.metrics and not result.error}
-    for trial in optimizer:
-        if trial.id in last:
-            assert trial.t == last[trial.id]["training_iteration"]
-            assert trial.value == pytest.approx(last[trial.id]["loss"])
+    assert len(last) == samples - len(results.errors)
+    table = searcher.observations().set_index("trial_id")
+    assert len(table) == samples
+    assert (table["status"] == "errored").sum() == len(results.errors)
+    assert not (table["status"] == "running").any()
+    for trial_id, metrics in last.items():
+        assert table.loc[trial_id, "t"] == metrics["training_iteration"]
+        assert table.loc[trial_id, "value"] == metrics["loss"]
+        assert metrics["loss"] == pytest.approx(curve(metrics["config"], metrics["training_iteration"]))
     assert searcher.recommend() is not None
+    return sum(metrics["training_iteration"] < MAX_T for metrics in last.values())
 
 
 @pytest.mark.parametrize("searcher_class", [TreeSearcher, CondKernelSearcher])
@@ -73,9 +79,8 @@ def test_asha_with_failing_trials(searcher_class, tmp_path):
     searcher = searcher_class(seed=0, max_t=MAX_T, num_initial=5)
     scheduler = ASHAScheduler(max_t=MAX_T, grace_period=1, reduction_factor=3)
     results = fit(searcher, scheduler, tmp_path, failing, samples=12)
-    check(searcher, results, 12)
+    assert check(searcher, results, 12) > 0
     reached = {trial.t for trial in searcher._optimizer if trial.t is not None}
-    assert len(reached) > 1  # some were stopped
     curves = searcher._optimizer._data()
     assert len(curves.losses) > len(reached)
     assert curves.rows[:, -1].min() < 0.1
@@ -91,22 +96,31 @@ def test_asha_with_failing_trials(searcher_class, tmp_path):
 
 
 def test_hyperband(tmp_path):
+    """Brackets need many trials at once: HyperBand compares those that are alive."""
     searcher = TreeSearcher(seed=0, max_t=MAX_T, num_initial=5)
-    check(searcher, fit(searcher, HyperBandScheduler(max_t=MAX_T, reduction_factor=3), tmp_path), 8)
+    results = fit(searcher, HyperBandScheduler(max_t=MAX_T, reduction_factor=3), tmp_path, samples=14, concurrent=14)
+    assert check(searcher, results, 14) > 0
 
 
 def test_hyperband_for_bohb_announces_itself(tmp_path):
     searcher = TreeSearcher(seed=0, num_initial=5)
-    results = fit(searcher, HyperBandForBOHB(max_t=MAX_T, reduction_factor=3), tmp_path)
-    assert len(results) == 8
-    assert (searcher.observations()["status"] == "finished").all()
+    results = fit(searcher, HyperBandForBOHB(max_t=MAX_T, reduction_factor=3), tmp_path, samples=14, concurrent=9)
+    assert check(searcher, results, 14) > 0
+    assert set(searcher.observations()["status"]) == {"finished", "stopped"}
     assert searcher._optimizer.observations.max_t == "auto"
-    assert searcher._optimizer._failures == 0
 
 
 def test_median_stopping(tmp_path):
-    searcher = TreeSearcher(seed=0, max_t=MAX_T, num_initial=5)
-    check(searcher, fit(searcher, MedianStoppingRule(grace_period=2, min_samples_required=2), tmp_path), 8)
+    """One after another, the good ones first: the bad ones are worse than the median of what came before."""
+    good = [{"model": {"kind": "a", "x": 0.3 + 0.01 * k}} for k in range(2)]
+    bad = [{"model": {"kind": "b", "x": 1.0 - 0.01 * k, "rate": 1e-3}} for k in range(3)]
+    searcher = TreeSearcher(seed=0, max_t=MAX_T, num_initial=5, points_to_evaluate=good + bad)
+    rule = MedianStoppingRule(time_attr="training_iteration", grace_period=2, min_samples_required=2)
+    results = fit(searcher, rule, tmp_path, samples=8, concurrent=1)
+    assert check(searcher, results, 8) >= 3
+    lengths = {json.dumps(result.config): result.metrics["training_iteration"] for result in results}
+    assert [lengths[json.dumps(point)] for point in good] == [MAX_T] * 2
+    assert all(lengths[json.dumps(point)] < MAX_T for point in bad)
 
 
 def chosen_length(config):

@@ -1,7 +1,8 @@
 """`ray up cluster.yaml` for real: three hosts and a laptop in namespaces of their own, over ssh; one is cut off, one powered off.
 
 Needs root, Linux namespaces, iproute2, sshd, ssh and rsync; says what is missing otherwise. The hosts have no network but their
-own, so the two set-up commands of cluster.yaml that install packages are replaced by a link to this environment.
+own, so the two set-up commands of cluster.yaml that install packages are replaced by a link to this environment, and the wheel
+that is copied to them is an empty file.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ def network():
 def filled_in(network: Network) -> str:
     """cluster.yaml with addresses, key and token of these hosts, small nodes, and links instead of downloads."""
     text = (ROOT / "cluster.yaml").read_text()
+    (network.folder / "stand-in.whl").touch()
+    text, replaced = re.subn(r": dist/\S+\.whl", f": {network.folder}/stand-in.whl", text)
+    assert replaced == 1
     for old, new in (
         ("192.0.2.10", HOSTS["one"]), ("192.0.2.11", HOSTS["two"]), ("192.0.2.12", HOSTS["three"]),
         ("ssh_user: ray", "ssh_user: root"), ("~/.ssh/id_ed25519", f"{network.folder}/id"),

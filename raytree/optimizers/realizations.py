@@ -18,6 +18,8 @@ from raytree.errors import SettingError
 from raytree.space import Categorical, Integer
 
 LARGEST_SEED = 2**31 - 2
+MOST_REALIZATIONS = 10_000
+"""That a search may be told to use; more than anybody can evaluate."""
 UNEQUAL = 1.2
 """A realization has at most so many times its share of the trials."""
 
@@ -37,8 +39,9 @@ class Realizations:
 
     def __init__(self, domain: Integer | Categorical, most: int | str, initial: int, seed: int) -> None:
         for name, count in (("max_realizations", most), ("initial_realizations", initial)):
-            if not (type(count) is int and count > 0) and not (name.startswith("max") and count in ("auto", "all")):
-                raise SettingError(name, f"must be a positive integer, got {count!r}.")
+            fine = type(count) is int and 0 < count <= MOST_REALIZATIONS
+            if not fine and not (name.startswith("max") and count in ("auto", "all")):
+                raise SettingError(name, f"must be a positive integer up to {MOST_REALIZATIONS:,}, got {count!r}.")
         self.domain, self._most, self.initial, self._seed = domain, most, initial, seed
 
     def pool(self, used: Sequence[int]) -> list[int]:

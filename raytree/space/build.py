@@ -6,13 +6,13 @@ knows every test on every parent, cuts the decisions into cells, lowers the cond
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from raytree.errors import SpaceError, SpaceTooLargeError
 from raytree.space import template as shape
 from raytree.space.conditions import ALWAYS, Cells, Condition, Conditional, Test, both, cells_of, holds
+from raytree.space.naming import branch_names, hidden
 from raytree.space.parameters import DOMAINS, Categorical, Constant, Domain
 from raytree.space.when import as_conditional
 
@@ -79,7 +79,7 @@ class _Walk:
                 else:
                     items.append((key, self.node(item, place, branch, guards), None))
             return _Mapping(items, branch)
-        if type(value) in (list, tuple):
+        if type(value) in (list, tuple) and hidden(value) is None:
             nodes = [self.node(item, f"{where}[{k}]", branch, guards) for k, item in enumerate(value)]
             return _Listing(nodes, isinstance(value, tuple))
         return shape.Fixed(value)
@@ -88,10 +88,10 @@ class _Walk:
         if not any(searchable(choice) for choice in value.choices):
             if value.size == 1:
                 return shape.Fixed(value.choices[0])
-            return shape.Leaf(self._add(where, value, branch, guards, _labels(value.choices)))
+            return shape.Leaf(self._add(where, value, branch, guards, branch_names(value.choices)))
         if len(value.choices) == 1:
             return self.node(value.choices[0], where, branch, guards)
-        labels = _labels(value.choices)
+        labels = branch_names(value.choices)
         index = self._add(where, value, branch, guards, labels)
         options = [self.node(choice, f"{where}[{k}]", (index, k), guards) for k, choice in enumerate(value.choices)]
         return _Branch(index, options)
@@ -132,29 +132,6 @@ def searchable(value: Any) -> bool:
     if isinstance(value, dict):
         return any(searchable(item) for item in value.values())
     return type(value) in (list, tuple) and any(searchable(item) for item in value)
-
-
-def _labels(choices: Sequence[Any]) -> tuple[str, ...]:
-    """A readable name per branch: the constant that tells dict branches apart, the value itself, or a number."""
-    dicts = [choice for choice in choices if isinstance(choice, dict)]
-    for key in dicts[0] if dicts else ():
-        values = [choice.get(key) for choice in dicts]
-        plain = all(isinstance(v, (str, int, float, bool)) for v in values)
-        if plain and len({str(v) for v in values}) == len(values):
-            names = iter(str(v) for v in values)
-            return _distinct([next(names) if isinstance(c, dict) else _brief(c, k) for k, c in enumerate(choices)])
-    return _distinct([_brief(choice, k) for k, choice in enumerate(choices)])
-
-
-def _distinct(labels: list[str]) -> tuple[str, ...]:
-    return tuple(labels) if len(set(labels)) == len(labels) else tuple(f"#{k}" for k in range(len(labels)))
-
-
-def _brief(choice: Any, k: int) -> str:
-    if isinstance(choice, DOMAINS) and not isinstance(choice, Categorical):
-        return choice.describe()
-    short = (choice is None or isinstance(choice, (str, int, float, bool))) and len(str(choice)) <= 24
-    return str(choice) if short else f"#{k}"
 
 
 def build(structure: Any) -> Built:

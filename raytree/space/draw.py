@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from raytree.space.naming import hidden, name_of
 from raytree.space.template import Branch, Fixed, Guard, Leaf, Listing, Mapping, Node
 
 if TYPE_CHECKING:
@@ -61,4 +62,4 @@ def _option(space: Space, label: str, node: Node) -> Entry:
 
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return name_of(value) if " at 0x" in text or hidden(value) else text if len(text) <= 40 else text[:37] + "..."

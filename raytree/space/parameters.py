@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from raytree.errors import BoundsError
+from raytree.space.alike import alike
+from raytree.space.naming import name_of
 
 Array = NDArray[np.float64]
 Code = int | float
@@ -352,6 +354,8 @@ def same(a: Any, b: Any) -> bool:
 def _equal(a: Any, b: Any) -> bool:
     """`a == b` as a plain bool, for objects whose equality may be an array or may raise."""
     try:
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            return type(a) is type(b) and np.array_equal(a, b)
         return bool(np.all(a == b))
     except Exception:  # noqa: BLE001  a foreign __eq__ may raise anything; such objects are equal only if identical
         return False
@@ -387,11 +391,12 @@ class Categorical:
         return len(set(self.first))
 
     def accept(self, raw: Any) -> int:
-        for test in (same, _equal):  # 1 means 1 where both 1 and True are choices, and 1.0 where only 1.0 is
+        # 1 means 1 where both 1 and True are choices, and 1.0 where only 1.0 is; a list is a tuple after JSON
+        for test in (same, _equal, alike):
             for k, choice in enumerate(self.choices):
                 if test(choice, raw):
                     return k
-        raise ValueError(f"{raw!r} is not one of {self.describe()}")
+        raise ValueError(f"{name_of(raw)} is not one of {self.describe()}")
 
     def render(self, code: Code) -> Any:
         return self.choices[int(code)]
@@ -410,13 +415,8 @@ class Categorical:
         return iter(sorted(set(self.first)))
 
     def describe(self) -> str:
-        shown = ", ".join(_short(choice) for choice in self.choices[:8])
+        shown = ", ".join(name_of(choice) for choice in self.choices[:8])
         return "{" + shown + (", ..." if len(self.choices) > 8 else "") + "}"
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= 24 else text[:21] + "..."
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,21 @@ A template is the user's nested structure with every domain replaced by a refere
              "model": Branch(1, [Mapping {"kind": Fixed("svm"), "C": Leaf(2)},
                                  Mapping {"kind": Fixed("gnb")}])}
 
-`render` turns codes into a configuration; `Reader` does the opposite, finding the branch a configuration is in.
+`render` turns codes into a configuration; `Reader` does the opposite, finding the branch a configuration is in. What
+Tune hides behind placeholders is compared with the objects that are known, and else taken on trust.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from raytree.errors import ConfigurationError, MissingKeyError, OutOfDomainError, UnknownKeyError
+from raytree.space.alike import Match, match
 from raytree.space.conditions import Condition, satisfied
-from raytree.space.parameters import Code, Domain, same
+from raytree.space.naming import Seen, holds_hidden, name_of
+from raytree.space.parameters import Categorical, Code, Domain, same
 
 Point = tuple[Code | None, ...]
 """One configuration as codes, a place per parameter; None where the parameter is inactive."""
@@ -93,13 +96,33 @@ def render(node: Node, point: Point, domains: Sequence[Domain], cell_of: dict[in
     return tuple(values) if node.as_tuple else values
 
 
+def constants(node: Node, domains: Sequence[Domain]) -> Iterator[Any]:
+    """Every constant and category in a template."""
+    if isinstance(node, Fixed):
+        yield node.value
+    elif isinstance(node, Leaf):
+        yield from getattr(domains[node.parameter], "choices", ())
+    else:
+        inside = (
+            [node.node] if isinstance(node, Guard)
+            else node.options if isinstance(node, Branch)
+            else [item for _, item in node.items] if isinstance(node, Mapping)
+            else node.items
+        )  # fmt: skip
+        for item in inside:
+            yield from constants(item, domains)
+
+
 def _alive(point: Point, parameter: int) -> Code:
     code = point[parameter]
     assert code is not None, f"parameter {parameter} is read while inactive"
     return code
 
 
-class _OtherBranch(OutOfDomainError):
+HIDING = "Tune hides the objects of a param_space from searchers; one that was given space=... instead knows them."
+
+
+class MismatchError(OutOfDomainError):
     """A constant or the kind of a container is not as in this branch: the configuration is in another one."""
 
 
@@ -116,6 +139,10 @@ class Reading:
 
 NOTHING = Reading({})
 
+Needs = str | Sequence[Code]
+"""What a configuration must hold: "everything", the "parameters" (constants may be missing), or nothing; then a code for
+each parameter says which branch is meant where several fit."""
+
 
 class Reader:
     """Reads codes out of configurations.
@@ -124,10 +151,11 @@ class Reader:
         node: the template.
         names: a name per parameter, for messages.
         domains: a domain per parameter.
+        objects: what Tune's placeholders stand for, by hash, as far as that is known.
     """
 
-    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain]) -> None:
-        self.node, self.names, self.domains = node, names, domains
+    def __init__(self, node: Node, names: Sequence[str], domains: Sequence[Domain], objects: dict[str, Seen]) -> None:
+        self.node, self.names, self.domains, self.objects = node, names, domains, objects
 
     def read(self, config: Any) -> Reading:
         """What `config` holds; raises `ConfigurationError` where it does not fit.
@@ -136,42 +164,52 @@ class Reader:
         caller's question.
         """
         try:
-            return self._read(self.node, config, "", strict=True)
+            return self._read(self.node, config, "", "everything")
         except ConfigurationError as error:
             try:
-                return self._read(self.node, config, "", strict=False)
+                return self._read(self.node, config, "", "parameters")
             except ConfigurationError:
                 raise error from None
 
-    def _read(self, node: Node, value: Any, where: str, strict: bool) -> Reading:
+    def partial(self, config: Any, preferred: Sequence[Code]) -> Reading:
+        """What `config` holds, which may lack anything; of several branches that fit, the preferred one is meant."""
+        return self._read(self.node, config, "", preferred)
+
+    def _read(self, node: Node, value: Any, where: str, needs: Needs) -> Reading:
         if isinstance(node, Guard):
-            return self._read(node.node, value, where, strict)
+            return self._read(node.node, value, where, needs)
         if isinstance(node, Fixed):
-            if not same(node.value, value) and not _alike(node.value, value):
-                raise _OtherBranch(where, f"is the constant {node.value!r} in the space, got {value!r}.")
+            if not same(node.value, value) and match(node.value, value, self.objects) is Match.NO:
+                raise MismatchError(where, f"is the constant {name_of(node.value)} in the space, got {name_of(value)}.")
             return NOTHING
         if isinstance(node, Leaf):
+            domain = self.domains[node.parameter]
             try:
-                return Reading({node.parameter: self.domains[node.parameter].accept(value)})
+                return Reading({node.parameter: domain.accept(value)})
             except ValueError as error:
-                raise OutOfDomainError(where or self.names[node.parameter], f"{error}.") from None
+                code = category_of(domain, value, self.objects)
+                if code is None:
+                    unseen = isinstance(domain, Categorical) and any(holds_hidden(choice) for choice in domain.choices)
+                    raise OutOfDomainError(where or self.names[node.parameter], f"{error}.", HIDING if unseen else "") from None
+                return Reading({node.parameter: code})
         if isinstance(node, Branch):
-            return self._branch(node, value, where, strict)
+            return self._branch(node, value, where, needs)
         if isinstance(node, Mapping):
-            return self._mapping(node, value, where, strict)
+            return self._mapping(node, value, where, needs)
         if not isinstance(value, (list, tuple)) or len(value) != len(node.items):
-            raise _OtherBranch(where, f"expected a sequence of {len(node.items)} values, got {value!r}.")
+            raise MismatchError(where, f"expected a sequence of {len(node.items)} values, got {name_of(value)}.")
         found = NOTHING
         for k, (item, entry) in enumerate(zip(node.items, value, strict=True)):
-            found |= self._read(item, entry, f"{where}[{k}]", strict)
+            found |= self._read(item, entry, f"{where}[{k}]", needs)
         return found
 
-    def _mapping(self, node: Mapping, value: Any, where: str, strict: bool) -> Reading:
+    def _mapping(self, node: Mapping, value: Any, where: str, needs: Needs) -> Reading:
         if not isinstance(value, dict):
-            raise _OtherBranch(where or "configuration", f"expected a dict, got {value!r}.")
+            raise MismatchError(where or "configuration", f"expected a dict, got {name_of(value)}.")
+        value = _renamed(value, [key for key, _ in node.items])
         for key, item in node.items:  # constants first: they tell the branches apart
             if isinstance(item, Fixed) and key in value:
-                self._read(item, value[key], _join(where, key), strict)
+                self._read(item, value[key], _join(where, key), needs)
         known = {key for key, _ in node.items}
         for key in value:
             if key not in known:
@@ -182,27 +220,41 @@ class Reader:
             if isinstance(item, Guard):
                 found |= Reading({}, ((_join(where, key), item.condition, key in value),))
             if key in value:
-                found |= self._read(item, value[key], _join(where, key), strict)
-            elif not isinstance(item, Guard) and (strict or not _constant(item)):
+                found |= self._read(item, value[key], _join(where, key), needs)
+            elif not isinstance(item, Guard) and self._needed(item, needs):
                 raise MissingKeyError(_join(where, key), "is missing.", "Give every key that is active in this branch.")
         return found
 
-    def _branch(self, node: Branch, value: Any, where: str, strict: bool) -> Reading:
-        errors: list[ConfigurationError] = []
-        for k, option in enumerate(node.options):
+    def _needed(self, item: Node, needs: Needs) -> bool:
+        return needs == "everything" or (needs == "parameters" and not _constant(item))
+
+    def _branch(self, node: Branch, value: Any, where: str, needs: Needs) -> Reading:
+        errors: dict[int, ConfigurationError] = {}
+        first = None if isinstance(needs, str) else needs[node.parameter]
+        for k, option in sorted(enumerate(node.options), key=lambda pair: pair[0] != first):
             try:
-                return Reading({node.parameter: k}) | self._read(option, value, where, strict)
+                return Reading({node.parameter: k}) | self._read(option, value, where, needs)
             except ConfigurationError as error:
-                errors.append(error)
+                errors[k] = error
         near = [
-            error
-            for error, option in zip(errors, node.options, strict=True)
-            if not isinstance(error, _OtherBranch) and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
+            errors[k]
+            for k, option in enumerate(node.options)
+            if not isinstance(errors[k], MismatchError)
+            and not (isinstance(option, Leaf) and isinstance(value, (dict, list, tuple)))
         ]
         if len(near) == 1:  # one branch fits but for this
             raise near[0]
-        reasons = "; ".join(f"branch {k}: {error}" for k, error in enumerate(errors[:6]))
-        raise OutOfDomainError(where, f"{value!r} fits none of the branches ({reasons}).")
+        reasons = "; ".join(f"branch {k}: {error}" for k, error in sorted(errors.items())[:6])
+        raise OutOfDomainError(where, f"{name_of(value)} fits none of the branches ({reasons}).")
+
+
+def category_of(domain: Domain, value: Any, objects: dict[str, Seen], hint: str = "") -> int | None:
+    """The code of a category that is hidden behind a placeholder; None if it is none, or in doubt."""
+    if not isinstance(domain, Categorical):
+        return None
+    fits = [match(choice, value, objects, hint) for choice in domain.choices]
+    best = max(fits)
+    return fits.index(best) if best is Match.YES or (best is Match.MAYBE and fits.count(best) == 1) else None
 
 
 def _constant(node: Node) -> bool:
@@ -212,14 +264,10 @@ def _constant(node: Node) -> bool:
     return isinstance(node, Fixed)
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Equal across the changes that JSON and Tune make: numbers of another type, lists for tuples."""
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) or _alike(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float) and isinstance(b, float) and a != a and b != b:
-        return True
-    numeric = (int, float)
-    return isinstance(a, numeric) and isinstance(b, numeric) and isinstance(a, bool) == isinstance(b, bool) and a == b
+def _renamed(config: dict[Any, Any], keys: Sequence[Any]) -> dict[Any, Any]:
+    """A dict with the given keys where it has their text instead: JSON knows no other keys."""
+    texts = {str(key): key for key in keys if not isinstance(key, str) and key not in config and str(key) in config}
+    return {texts.get(key, key): value for key, value in config.items()} if texts else config
 
 
 def _join(where: str, key: Any) -> str:

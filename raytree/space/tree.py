@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,8 +22,9 @@ import numpy as np
 from raytree.errors import ConfigurationError, MissingKeyError, SpaceError, SpaceTooLargeError, UnknownKeyError
 from raytree.space.build import Built, build
 from raytree.space.conditions import Cells, Condition, satisfied
+from raytree.space.naming import Seen, branch_names, holds_hidden
 from raytree.space.parameters import Array, Categorical, Code, Domain
-from raytree.space.template import Point, Reader, render
+from raytree.space.template import Point, Reader, Reading, constants, render
 
 Path = tuple[int, ...]
 """A cell for each decision, in the order of `Space.decisions`; -1 where the decision is inactive."""
@@ -56,9 +58,10 @@ class Space:
         self.parameters = tuple(Parameter(*entry) for entry in zip(built.names, built.domains, built.conditions, strict=True))
         self.decisions: tuple[int, ...] = tuple(built.cells)
         self.cells: dict[int, Cells] = built.cells
-        self._order = built.order
+        self.order = built.order
         self._position = {j: k for k, j in enumerate(self.decisions)}
-        self._reader = Reader(self.template, built.names, built.domains)
+        self.objects: dict[str, Seen] = {}
+        self._reader = Reader(self.template, built.names, built.domains, self.objects)
         self._domains = built.domains
         self._activity: dict[Path, np.ndarray] = {}
         if self.n_paths > MAX_PATHS:
@@ -67,6 +70,20 @@ class Space:
                 f"{self.n_paths:,} paths; the limit is {MAX_PATHS:,}.",
                 "Make some of the sibling decisions plain categoricals, or search them in turn.",
             )
+
+    # What Tune hides
+
+    @cached_property
+    def hides(self) -> bool:
+        """Whether Tune has put placeholders into the space."""
+        return any(holds_hidden(value) for value in constants(self.template, self._domains))
+
+    def reveal(self, objects: dict[str, Seen]) -> None:
+        """What placeholders stand for, by hash; branches are named after it."""
+        self.objects.update(objects)
+        for j, cells in self.cells.items():
+            if isinstance(cells.domain, Categorical):
+                self.cells[j] = replace(cells, labels=branch_names(cells.domain.choices, self.objects))
 
     # Size
 
@@ -82,7 +99,7 @@ class Space:
 
     def _count_paths(self, alive: int | None = None) -> int:
         """The number of paths, or of those on which a parameter is alive."""
-        order = [j for j in self._order if j in self.cells or j == alive]
+        order = [j for j in self.order if j in self.cells or j == alive]
         return int(self._fold(order, lambda i, cell: 1, lambda a, b: a * b, lambda a, b: a + b, 1, required=alive))
 
     @cached_property
@@ -92,7 +109,7 @@ class Space:
         def count(i: int, cell: int | None) -> float:
             return self.parameters[i].domain.size if cell is None else self.cells[i].size(cell)
 
-        return self._fold(self._order, count, lambda a, b: a * b, lambda a, b: a + b, 1)
+        return self._fold(self.order, count, lambda a, b: a * b, lambda a, b: a + b, 1)
 
     @cached_property
     def dimension(self) -> int:
@@ -101,7 +118,7 @@ class Space:
         def free(i: int, cell: int | None) -> float:
             return 1 if cell is None or self.cells[i].wide(cell) else 0
 
-        return int(self._fold(self._order, free, lambda a, b: a + b, max, 0))
+        return int(self._fold(self.order, free, lambda a, b: a + b, max, 0))
 
     def _fold(
         self,
@@ -173,7 +190,7 @@ class Space:
         return list(islice(self._paths(), limit))
 
     def _paths(self) -> Iterator[Path]:
-        order = [i for i in self._order if i in self.cells]
+        order = [i for i in self.order if i in self.cells]
 
         def walk(step: int, cell_of: dict[int, int]) -> Iterator[Path]:
             if step == len(order):
@@ -240,7 +257,7 @@ class Space:
         found = reading.codes
         point: list[Code | None] = [None] * self.d
         cell_of: dict[int, int] = {}
-        for i in self._order:
+        for i in self.order:
             name, _, condition = self.parameters[i]
             alive = satisfied(condition, cell_of)
             if alive and i not in found:
@@ -257,6 +274,10 @@ class Space:
             if not present and satisfied(condition, cell_of):
                 raise MissingKeyError(place, "is missing although its condition holds.", "Give it a value.")
         return tuple(point)
+
+    def partial(self, config: Any, preferred: Sequence[Code]) -> Reading:
+        """What a partial configuration holds; see `fill`."""
+        return self._reader.partial(config, preferred)
 
     def config(self, point: Point) -> Any:
         """The configuration of a point, active keys only."""
@@ -280,7 +301,7 @@ class Space:
         """The point of a row; entries of inactive parameters are ignored, whatever they are."""
         point: list[Code | None] = [None] * self.d
         cell_of: dict[int, int] = {}
-        for i in self._order:
+        for i in self.order:
             _, domain, condition = self.parameters[i]
             if satisfied(condition, cell_of):
                 unit = float(row[i])
@@ -303,7 +324,7 @@ class Space:
         """(n, d) rows from (n, d) units of the whole cube: snapped, NaN where inactive."""
         rows = np.empty_like(units)
         cell_of: dict[int, np.ndarray] = {}
-        for i in self._order:
+        for i in self.order:
             _, domain, condition = self.parameters[i]
             alive = np.zeros(len(units), dtype=bool)
             for clause in condition:
@@ -337,10 +358,10 @@ class Space:
         """Every point of a finite space, lazily."""
 
         def walk(step: int, point: list[Code | None], cell_of: dict[int, int]) -> Iterator[Point]:
-            if step == len(self._order):
+            if step == len(self.order):
                 yield tuple(point)
                 return
-            i = self._order[step]
+            i = self.order[step]
             _, domain, condition = self.parameters[i]
             if not satisfied(condition, cell_of):
                 yield from walk(step + 1, point, cell_of)
@@ -358,7 +379,7 @@ class Space:
         if len(point) != self.d:
             return False
         cell_of: dict[int, int] = {}
-        for i in self._order:
+        for i in self.order:
             _, domain, condition = self.parameters[i]
             code = point[i]
             if satisfied(condition, cell_of) != (code is not None):
