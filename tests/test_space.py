@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
 import pytest
 
 from raytree.errors import MissingKeyError, OutOfDomainError, SpaceError, SpaceTooLargeError, UnknownKeyError
-from raytree.space import Categorical, Conditional, Constant, Float, Integer, Space, Test
+from raytree.space import Categorical, Conditional, Constant, Float, Integer, Space, Test, when
 from raytree.space.serial import dump, fingerprint, load, storable
 from tests.spaces import LAYERS, MODELS, random_space
 
@@ -265,3 +266,24 @@ def test_opaque_objects_have_fingerprints_but_cannot_be_stored():
     structure = {"a": Categorical([object(), np.arange(3)])}
     assert not storable(dump(structure))
     assert fingerprint(Space(structure)) == fingerprint(Space({"a": Categorical([object(), np.arange(4)])}))
+
+
+@pytest.mark.parametrize("comparison", ["gt", "ge", "lt", "le"])
+@pytest.mark.parametrize(
+    ("domain", "cut", "values"),
+    [
+        (Float(0.0, 1.0), 0.5, [0.5, math.nextafter(0.5, 0.0), math.nextafter(0.5, 1.0), 0.4, 0.6]),
+        (Integer(0, 10), 5, [4, 5, 6]),
+        (Float(1e-4, 1.0, log=True), 0.01, [0.01, 0.009, 0.011]),
+    ],
+)
+def test_rows_and_points_agree_on_the_path_at_a_cut(domain, cut, values, comparison):
+    space = Space({"x": domain, "y": when("x", **{comparison: cut}, then=Float(0.0, 1.0))})
+    x = next(i for i, p in enumerate(space.parameters) if p.name == "x")
+    for value in values:
+        units = np.full((1, space.d), 0.5)
+        units[0, x] = domain.unit(value)
+        rows = space.mask(units)
+        path = space.path(space.decode(units[0]))
+        assert space.paths_of(rows) == [path] == [space.path_of(rows[0])]
+        np.testing.assert_array_equal(~np.isnan(rows[0]), space.active(path))

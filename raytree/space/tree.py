@@ -31,6 +31,7 @@ Path = tuple[int, ...]
 
 MAX_PATHS = 1_000_000
 _MAX_STATES = 100_000
+_ROUNDING = 1e-9  # of units: closer to an edge than this, the code itself is looked at
 
 
 class Parameter(NamedTuple):
@@ -232,9 +233,16 @@ class Space:
         return list(map(tuple, cells.tolist()))
 
     def _cells_at(self, j: int, units: Array) -> np.ndarray:
-        """The cells of a decision that snapped units are in."""
-        edges = [self.cells[j].interval(cell)[0] for cell in range(1, len(self.cells[j]))]
-        return np.searchsorted(edges, units, side="right")
+        """The cells of a decision that snapped units are in.
+
+        On an edge the condition decides: "more than 0.5" leaves 0.5 itself below.
+        """
+        edges = np.array([self.cells[j].interval(cell)[0] for cell in range(1, len(self.cells[j]))])
+        found = np.searchsorted(edges, units, side="right")
+        near = np.abs(units[:, None] - edges[None, :]).min(axis=1, initial=1.0) < _ROUNDING
+        for k in np.flatnonzero(near).tolist():
+            found[k] = self.cells[j].index(self.parameters[j].domain.code(float(units[k])))
+        return found
 
     def path(self, point: Point) -> Path:
         """The path of a point."""
