@@ -309,18 +309,28 @@ class TreeModel:
         return float(value), gradient
 
     def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Array:
-        """(k,) the MAP theta, the better one of two: from a warm start, and from much noise.
+        """(k,) the MAP theta: the better one of `explanations`."""
+        return min(self.explanations(previous, max_evaluations), key=lambda pair: pair[1])[0]
+
+    def explanations(self, previous: dict | None = None, max_evaluations: int = 60) -> list[tuple[Array, float]]:
+        """Two local optima (k,) of theta, each with minus its log-posterior: from a warm start, and from much noise.
 
         Where there is next to no noise the likelihood is flat in it, and a fit that begins there explains noise by short
         length-scales for good.
         """
         noisy = self.start()
         noisy[self.layout.at["noise", None]] = np.log(NOISY)
-        found = [
+        return [
             map_fit(self.negative_log_posterior, start, self.layout.bounds, max_evaluations)
             for start in (self.start(previous), noisy)
         ]
-        return min(found, key=lambda pair: pair[1])[0]
+
+    def weights(self, explanations: Sequence[tuple[Array, float]]) -> Array:
+        """(2,) the probabilities of explanations if noise and none are equally likely beforehand."""
+        k = self.layout.at["noise", None]
+        minus = np.array([v - 0.5 * ((t[k] - self.layout.mean[k]) / self.layout.sd[k]) ** 2 for t, v in explanations])
+        weights = np.exp(minus.min() - minus)
+        return np.asarray(weights / weights.sum())
 
     def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
         """The posterior at theta, see there for `target`."""

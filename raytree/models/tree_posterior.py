@@ -388,15 +388,36 @@ class TreePosterior:
 
 
 class Together:
-    """Several posteriors with equal weights, such as one for every guess at the values of running trials."""
+    """Several posteriors, such as one for every guess at the values of running trials.
 
-    def __init__(self, parts: Sequence[TreePosterior]) -> None:
+    Args:
+        parts: the posteriors.
+        weights: (k,) of each; equal if left out.
+    """
+
+    def __init__(self, parts: Sequence[TreePosterior], weights: Array | None = None) -> None:
         self.parts = list(parts)
+        self.weights = np.full(len(self.parts), 1.0 / len(self.parts)) if weights is None else weights
 
     def at(self, fidelity: float, which: np.ndarray) -> Together:
         """These posteriors for improvement at another fidelity."""
-        return Together([part.at(fidelity, which) for part in self.parts])
+        return Together([part.at(fidelity, which) for part in self.parts], self.weights)
 
     def numbers(self, rows: Array) -> Array:
         """What the parts see of rows (m, d)."""
         return self.parts[0].numbers(rows)
+
+    def predict(self, path: Path, rows: Array) -> Prediction:
+        """Mean and sd of the mixture at rows (m, d) on one path."""
+        every = [part.predict(path, rows) for part in self.parts]
+        means, sds = np.array([p.mean for p in every]), np.array([p.sd for p in every])
+        mean = self.weights @ means
+        return Prediction(mean, np.sqrt(self.weights @ (sds**2 + (means - mean) ** 2)))
+
+    def target_means(self) -> Array:
+        """(n,) means of the mixture at the observations' configurations, at the target fidelity."""
+        return np.asarray(self.weights @ np.array([part.target_means() for part in self.parts]))
+
+    def condition(self, rows: Array, paths: Sequence[Path]) -> Together:
+        """These posteriors with more rows (m, d), their means taken for values."""
+        return Together([part.condition(rows, paths) for part in self.parts], self.weights)

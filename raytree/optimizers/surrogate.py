@@ -328,7 +328,7 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
         """Which of the trials that may be recommended are known well."""
         return list(valid)
 
-    def _final(self) -> Fitted[P]:
+    def _final(self) -> Fitted[Any]:
         """The posterior to answer questions from."""
         return self._fit(remember=False)
 

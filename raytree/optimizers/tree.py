@@ -44,6 +44,8 @@ MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
 EVALUATIONS = 15
 """Of the likelihood in one fit, from each of two starts."""
+FINAL_EVALUATIONS = 40
+"""The same, for an answer."""
 REFIT = 10
 """Hyperparameters are estimated again when there is one new observation for so many old ones."""
 
@@ -172,8 +174,17 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
             self._fitted_to = len(known.losses)
         return fitted
 
-    def _final(self) -> Fitted[TreePosterior]:
-        return self._fit(remember=False, target=1.0)
+    def _final(self) -> Fitted[Any]:
+        """What is answered weighs both explanations of the data, with noise and without: to interpolate is not to be certain."""
+        data = self._enough(known := self._known())
+        scale = self._transform(known)
+        model = self._model(data.rows, scale.forward(data.losses), data.paths)
+        found = model.explanations(self._named, FINAL_EVALUATIONS)
+        parts = [model.posterior(theta, 1.0) for theta, _ in found]
+        best = int(np.argmin([value for _, value in found]))
+        order = [best, 1 - best]  # the more likely one first: it explains the decisions
+        posterior = Together([parts[k] for k in order], model.weights(found)[order])
+        return fitted_to(posterior, scale, data.rows[:, : self._plain.d], posterior.target_means(), data.paths)
 
     def _fit_to(
         self,
@@ -187,13 +198,16 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     ) -> tuple[Fitted[TreePosterior], dict[tuple[str, object], float]]:
         """The posterior for some data, with hyperparameters estimated from it or as they were; and those."""
         y = scale.forward(losses)
-        if self._features.fidelity != (self.context is not None):  # fidelities were announced on the way
-            self._features = self._features_of(self.context is not None)
-        model = TreeModel(self._plain, self._features, rows, y, paths, self._variant)
+        model = self._model(rows, y, paths)
         theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
         posterior = model.posterior(theta, target)
         good = y if self.context is None else posterior.target_means()
         return fitted_to(posterior, scale, rows[:, : self._plain.d], good, paths), model.named(theta)
+
+    def _model(self, rows: Array, y: Array, paths: Sequence[Path]) -> TreeModel:
+        if self._features.fidelity != (self.context is not None):  # fidelities were announced on the way
+            self._features = self._features_of(self.context is not None)
+        return TreeModel(self._plain, self._features, rows, y, paths, self._variant)
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[TreePosterior]:
         target = float(rows[:, -1].max()) if self.context is not None else 1.0
@@ -201,8 +215,9 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
 
     def _describe(self, fitted: Fitted[TreePosterior], trial: Trial) -> dict[str, float]:
         row = self._plain_rows(trial)
-        mean, sd = self._in_units(fitted, fitted.posterior.predict_path(trial.path, row))
-        log_ei_of_path = float(log_path_ei(fitted.posterior, trial.path, row, fitted.best)[0])
+        likely = fitted.posterior.parts[0]
+        mean, sd = self._in_units(fitted, likely.predict_path(trial.path, row))
+        log_ei_of_path = float(log_path_ei(likely, trial.path, row, fitted.best)[0])
         return {"path_mean": mean, "path_sd": sd, "log_path_ei": log_ei_of_path}
 
     def _annotate(self, fitted: Fitted[TreePosterior], table: pandas.DataFrame, title: str) -> Explanation:
@@ -214,8 +229,9 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     def _edges(self, fitted: Fitted[TreePosterior]) -> pandas.DataFrame:
         import pandas
 
-        mean, sd = fitted.posterior.weight_posterior()
-        touched = set(fitted.posterior.columns.tolist())
+        likely = fitted.posterior.parts[0]
+        mean, sd = likely.weight_posterior()
+        touched = set(likely.columns.tolist())
         records = [
             {"edge": self._features.label(column), "mean": mean[column], "sd": sd[column]}
             for column in np.flatnonzero(self._features.group == EDGE).tolist()
