@@ -152,9 +152,8 @@ def test_a_full_disk_in_the_middle_of_a_run(local_ray, tmp_path, caplog, monkeyp
 
 
 def test_a_damaged_newest_snapshot_beside_a_good_one(local_ray, tmp_path, caplog):
-    results = tuner(tmp_path).fit()
-    failed = len(results.errors)
-    assert failed > 0
+    results = tuner(tmp_path, samples=4).fit()
+    assert results.errors
     good = max((tmp_path / "run").glob("searcher-state-*.json"))
     newer = good.with_name("searcher-state-2099-01-01_00-00-00.json")
     shutil.copy(good, newer)
@@ -162,7 +161,7 @@ def test_a_damaged_newest_snapshot_beside_a_good_one(local_ray, tmp_path, caplog
     (tmp_path / "flag").touch()
     again = tune.Tuner.restore(str(tmp_path / "run"), trainable=failing, resume_errored=True).fit()
     assert not again.errors
-    assert len(again) == 6
+    assert len(again) == 4
     assert newer.name in warnings(caplog)[0]
     assert good.name in warnings(caplog)[0]
 
