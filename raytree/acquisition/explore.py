@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from raytree.space import Path, Space
 
 
-def least_tried(space: Space, taken: Iterable[Path], failed: Iterable[Path], paths: Sequence[Path]) -> Path | None:
-    """The path with the fewest trials for its dimension, or None where no path has anything to vary.
+def least_tried(space: Space, taken: Iterable[Path], failed: Iterable[Path], paths: Sequence[Path]) -> list[Path]:
+    """The paths that have something to vary, the one with the fewest trials for its dimension first.
 
     Args:
         space: the search space.
@@ -25,6 +25,6 @@ def least_tried(space: Space, taken: Iterable[Path], failed: Iterable[Path], pat
 
     def density(path: Path) -> float:
         chance = (counts[path] - failures[path] + 1) / (counts[path] + 1)
-        return (counts[path] + 1) / chance / (1 + len(space.free(path))) ** 2
+        return float((counts[path] + 1) / chance**0.5 / (1 + len(space.free(path))) ** 2)
 
-    return min((path for path in paths if space.free(path)), key=density, default=None)
+    return sorted((path for path in paths if space.free(path)), key=density)

@@ -19,6 +19,8 @@ from raytree.space import Path, Point
 
 ALONE = 100
 """Up to so many observations a path that is explored has a model of its own."""
+RESERVE = 4
+"""Paths that are looked at when the least tried one has nothing new left."""
 SAME = 1e-3
 """Of the unit interval: rows closer than this are the same trial twice."""
 MOST_TOGETHER = 16
@@ -110,21 +112,20 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         return [*self._least_tried(success, known, rng), *rows] if self._method["explore"] and settled else rows
 
     def _least_tried(self, success: Success | None, paths: list[Path], rng: np.random.Generator) -> list[Array]:
-        """A row on the path that was tried least for its dimension, if any path has something to vary.
+        """A row on the path that was tried least for its dimension; behind it rows of the next ones, should it be used up.
 
         While a path has no more trials than parameters, at random; then where a search of that path alone would go.
         """
         space = self.given_space
         failed = [trial.path for trial in self.observations.with_status(*FAILED)]
-        path = least_tried(space, (trial.path for trial in self.observations), failed, paths)
-        if path is None:
-            return []
+        order = least_tried(space, (trial.path for trial in self.observations), failed, paths)[:RESERVE]
+        rows = [space.on_path(path, rng.random((1, space.d)))[0] for path in order]
         data = self._data()
-        here = [k for k, p in enumerate(data.paths) if p == path]
-        if not len(space.free(path)) < len(here) <= ALONE:
-            return [space.on_path(path, rng.random((1, space.d)))[0]]
-        alone = self._alone(data.rows[here], data.losses[here], [path] * len(here))
-        return [self._maximize(alone, self._with_pending(alone, rng), success, [path], rng)[0].row]
+        here = [k for k, path in enumerate(data.paths) if order and path == order[0]]
+        if order and len(space.free(order[0])) < len(here) <= ALONE:
+            alone = self._alone(data.rows[here], data.losses[here], [order[0]] * len(here))
+            rows.insert(0, self._maximize(alone, self._with_pending(alone, rng), success, order[:1], rng)[0].row)
+        return rows
 
     def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
         """A model of one path, which the others have not taught anything."""
