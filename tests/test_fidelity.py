@@ -352,9 +352,9 @@ def test_a_path_whose_trials_never_get_to_the_end_loses_its_attraction(make):
         optimizer.tell(trial.id, 1.9, 3)
     path = {kind: optimizer.space.path(optimizer.point({"branch": {"kind": kind, kind: 0.5}})) for kind in "ab"}
     posterior = optimizer._fit().posterior
-    nearer = optimizer._nearer(posterior, {})
+    nearer = optimizer._nearer(posterior, None)
     assert set(nearer) == {path["b"]}  # the others have got to the end
-    score, slope = optimizer._gains(posterior, {})
+    score, slope = optimizer._gains(posterior, None)
     for kind in "ab":
         rows = optimizer.space.on_path(path[kind], rng.random((5, optimizer.space.d)))
         plain = log_improvement(posterior, path[kind], rows)
@@ -388,7 +388,7 @@ def test_trials_that_all_broke_down_on_their_way_do_no_harm(make):
     assert optimizer.ask() is not None
     assert optimizer._failures == 0
     posterior = optimizer._fit().posterior
-    score, _ = optimizer._gains(posterior, {})
+    score, _ = optimizer._gains(posterior, None)
     path = optimizer.space.paths()[0]
     assert np.all(np.isfinite(score(path, optimizer.space.on_path(path, np.full((1, optimizer.space.d), 0.4)))))
 
@@ -440,7 +440,7 @@ def test_the_search_chooses_how_long_and_spends_less_than_complete_trials_would(
     for seed in range(3):
         optimizer = make(BRANCHES, seed=seed, num_initial=6, fidelity_key="beta")
         fractions = []
-        for _ in range(24):
+        for _ in range(32):
             suggestion = optimizer.ask()
             beta = suggestion.config["beta"]
             fractions.append(beta)

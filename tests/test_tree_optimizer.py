@@ -44,7 +44,7 @@ def minimise(optimizer: Optimizer, function, n: int) -> list[float]:
 def test_it_finds_the_best_leaf_and_its_minimum_on_a_synthetic_tree():
     objective = tree_function("small", "balanced", "linear", shift=0.37)
     optimizer = TreeOptimizer(objective.space, seed=0, num_initial=4)
-    trace = minimise(optimizer, objective, 32)
+    trace = minimise(optimizer, objective, 50)
     assert trace[-1] - objective.minimum < 1e-3
     assert objective.in_best_leaf(optimizer.recommend().config)
     assert optimizer.recommend().config["d"]["r"] == 0.0  # the boundary is reached exactly
@@ -105,9 +105,9 @@ def test_eight_suggestions_at_once_are_eight_sensible_points():
             if paths[a] == paths[b]:
                 assert np.nanmax(np.abs(rows[a] - rows[b])) > 1e-4
     assert len(set(paths)) >= 2
-    values = [objective(config) for config in asked]
-    assert np.median(values) < np.median(
-        [objective(space.config(space.decode(row))) for row in space.sample(np.random.default_rng(0), 200)]
+    best = min(objective(config) for config in asked)
+    assert best < np.quantile(
+        [objective(space.config(space.decode(row))) for row in space.sample(np.random.default_rng(0), 200)], 0.05
     )
 
 

@@ -107,9 +107,21 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         self, candidates: Sequence[Candidate], success: Success | None, known: list[Path], rng: np.random.Generator
     ) -> list[Candidate | Array]:
         """The candidates, best first; before them a row on the path that was tried least, when nothing is expected of them."""
-        rows: list[Candidate | Array] = list(candidates)
+        rows: list[Candidate | Array] = [*self._apart(candidates)]
         settled = candidates[0].value < math.log(NEGLIGIBLE) and -self._asks % EXPLORE_EVERY <= self._more()
         return [*self._least_tried(success, known, rng), *rows] if self._method["explore"] and settled else rows
+
+    def _apart(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates without those that are the same as a running trial, unless all are: what it will say is on its way."""
+        if self.treatment == "ignore":
+            return list(candidates)
+        running = [(trial.path, self._plain_rows(trial)[0]) for trial in self._latest(self.pending)]
+
+        def is_running(candidate: Candidate) -> bool:
+            same = (row for path, row in running if path == candidate.path)
+            return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in same)
+
+        return [candidate for candidate in candidates if not is_running(candidate)] or list(candidates)
 
     def _least_tried(self, success: Success | None, paths: list[Path], rng: np.random.Generator) -> list[Array]:
         """A row on the path that was tried least for its dimension; behind it rows of the next ones, should it be used up.
