@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import gzip
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def run(jobs: Sequence[Job], work: Callable[[Job], list[Step]], out: Path, worke
 def write(out: Path, job: Job, steps: Sequence[Step]) -> None:
     """Appends a finished run."""
     new = not out.exists()
-    with out.open("a", newline="") as file:
+    with _opened(out, "at") as file:
         writer = csv.writer(file)
         if new:
             writer.writerow(FIELDS)
@@ -111,8 +112,13 @@ def read(out: Path) -> list[dict[str, str]]:
     """The rows of a CSV; none if there is none yet."""
     if not out.exists():
         return []
-    with out.open(newline="") as file:
+    with _opened(out, "rt") as file:
         return list(csv.DictReader(file))
+
+
+def _opened(out: Path, mode: str) -> IO[str]:
+    """A CSV, packed if its name ends in .gz: results that are committed are."""
+    return gzip.open(out, mode, newline="") if out.suffix == ".gz" else out.open(mode, newline="")  # type: ignore[return-value]
 
 
 def curves(rows: Iterable[dict[str, str]], column: str = "best") -> dict[tuple[str, str], np.ndarray]:

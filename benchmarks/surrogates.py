@@ -63,6 +63,8 @@ MAX_T, RUNGS, FACTOR = 52, (2, 6, 18), 3
 """Epochs of a complete trial of lcbench, where ASHA looks at trials, and one in how many goes on."""
 WORKERS, COMPLETE = 4, 20
 """Under ASHA: trials at a time, and the complete trials' worth of epochs that they share."""
+QUARTERS = {f"{100 * k // COMPLETE}%": k for k in range(COMPLETE // 4, COMPLETE + 1, COMPLETE // 4)}
+"""The columns of the table under ASHA: parts of those epochs."""
 ASHA_TRIALS = 150
 """Trials that the epochs last for, roughly: the budget that methods are told."""
 KNOWN = Path(__file__).parent / "results" / "surrogates-known.json"
@@ -485,7 +487,7 @@ def wanted_methods(default: Sequence[str], wanted: str, own_only: bool) -> list[
 
 
 def main() -> None:
-    made = parser(__doc__.splitlines()[0], "surrogates.csv")
+    made = parser(__doc__.splitlines()[0], "surrogates.csv.gz")
     made.add_argument("--data", type=Path, help="folder with rbv2_xgboost, nb301 and lcbench")
     made.add_argument("--evaluations", type=int, default=100, help="trials of a run")
     made.add_argument("--running", type=int, default=1, help="trials at any time")
@@ -496,7 +498,7 @@ def main() -> None:
     if arguments.data is None and (arguments.best or not arguments.table):
         made.error("--data is needed to run anything")
     if arguments.asha and arguments.out == made.get_default("out"):
-        arguments.out = arguments.out.with_name("surrogates-asha.csv")
+        arguments.out = arguments.out.with_name("surrogates-asha.csv.gz")
     groups = {"learning curves under ASHA": CURVES} if arguments.asha else GROUPS
     tasks = chosen([name for group in groups.values() for name in group], arguments.tasks, exact=False)
     if arguments.best:
@@ -516,7 +518,7 @@ def main() -> None:
     last = max(int(row["evaluation"]) for row in rows)
     points = {f"{k}": k for k in LOOKED_AT if k <= last} or {f"{last}": last}
     if arguments.asha:
-        points = {f"{100 * k // COMPLETE}%": k for k in range(COMPLETE // 4, COMPLETE + 1, COMPLETE // 4)}
+        points = QUARTERS
     print(tables(rows, lowered(every), groups, points))
 
 

@@ -105,7 +105,7 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def main() -> None:
-    arguments = parser(__doc__.splitlines()[0], "synthetic.csv").parse_args()
+    arguments = parser(__doc__.splitlines()[0], "synthetic.csv.gz").parse_args()
     if not arguments.table:
         jobs = []
         for task in chosen(TASKS, arguments.tasks, exact=False):
