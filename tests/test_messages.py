@@ -299,14 +299,14 @@ def test_settings_of_from_experiment_take_the_place_of_saved_ones(tmp_path):
     searcher = ready()
     end(searcher, "a", 7)
     searcher.save_to_dir(str(tmp_path), session_str="1")
-    other = RandomSearcher.from_experiment(tmp_path, max_t=9, on_error="penalize")
-    assert (other._optimizer.observations.max_t, other._optimizer.observations.on_error) == (9.0, "penalize")
+    other = RandomSearcher.from_experiment(tmp_path, max_t=9, on_error="ignore")
+    assert (other._optimizer.observations.max_t, other._optimizer.observations.on_error) == (9.0, "ignore")
     assert other.observations()["status"].tolist() == ["stopped"]
     with pytest.raises(StateError, match="has the metric 'loss', the searcher 'accuracy'"):
         RandomSearcher.from_experiment(tmp_path, metric="accuracy")
     assert RandomSearcher.from_experiment(tmp_path, metric="loss", time_attr="epochs")._time_attr == "epochs"
     same = RandomSearcher.from_experiment(tmp_path)
-    assert (same._optimizer.observations.max_t, same._optimizer.observations.on_error) == (None, "ignore")
+    assert (same._optimizer.observations.max_t, same._optimizer.observations.on_error) == (None, "penalize")
 
 
 # Points

@@ -92,7 +92,7 @@ def test_a_trial_that_was_stopped_before_it_said_anything_is_not_held_against_it
     made.finish("b", 1.0)
     assert made.outcomes() == ["stopped", "finished"]
     assert [trial.id for trial in made.losses().trials] == ["b"]
-    assert made.unknown() == []
+    assert made.with_status(Status.RUNNING) == []
 
 
 def test_a_trial_that_came_to_its_end_without_a_word_is_invalid():
