@@ -14,7 +14,7 @@ from raytree.space import Path, Space
 from raytree.space.parameters import Array
 
 LENGTH = 8
-"""Points of a design: a model knows better from then on (benchmarks/README.md)."""
+"""Points of a design: a model knows better from then on."""
 FEW = 16
 """Up to so many paths, each gets a point."""
 MAX_INITIAL = 32

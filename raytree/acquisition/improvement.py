@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, roots_genlaguerre
 
 from raytree.gp.linalg import Array
+from raytree.models.tree_posterior import CERTAIN
 from raytree.space import Path
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -78,8 +79,6 @@ class Spread(NamedTuple):
     log_weights: Array  # (k,)
 
 
-CERTAIN = 200
-"""From so many degrees of freedom on a Student t is a normal."""
 _NODES = 8
 
 

@@ -9,7 +9,7 @@ K_context(1, 1) = 1, so that complete evaluations are modelled as if there were 
 
 `trend` has the features of a curve that all evaluations have in common. What neither explains of evaluations that are not
 complete is noise, more of it the further they are from complete (`hazy`): without, curves of another shape than the kernel's blur
-what is known exactly at the end (benchmarks/README.md).
+what is known exactly at the end.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class Prediction(NamedTuple):
 _TINY = 1e-18
 FREEDOM = 20
 """Degrees of freedom of a leaf's amplitude before anything is known."""
-CERTAIN = 10**6
-"""So many degrees of freedom are as good as infinitely many."""
+CERTAIN = 200
+"""From so many degrees of freedom on a Student t is a normal."""
 
 
 class TreePosterior:

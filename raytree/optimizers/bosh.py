@@ -82,7 +82,7 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
         seed_key: where the seed stands in a configuration.
         realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer but the largest if left out.
         max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": for n
-            trials sqrt(2 n), not fewer either, see `optimizers.realizations` (measured in benchmarks/README.md).
+            trials sqrt(2 n), not fewer either, see `optimizers.realizations`.
         initial_realizations: over how many seeds the initial design is spread.
         acquisition: "gibbon" (closed form) or "mumbo" (quadrature).
         maxima: how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
