@@ -77,6 +77,22 @@ def test_few_trials_go_where_the_others_have_failed(make, how):
     assert optimizer.recommend().config["x"] < 0.6
 
 
+@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer, HTBOOptimizer, BOSHOptimizer])
+def test_failures_whose_values_are_unknown_keep_the_search_away_by_their_chance_alone(make):
+    """With "ignore" nothing else does: without a model of success 21 to 29 of these 30 trials fail."""
+    optimizer = make(SQUARE, seed=0, num_initial=6, on_error="ignore")
+    failed = 0
+    for k in range(36):
+        suggestion = optimizer.ask()
+        x, y = suggestion.config["x"], suggestion.config["y"]
+        if x < 0.4:
+            optimizer.fail(suggestion.id)
+            failed += k >= 6
+        else:
+            optimizer.tell(suggestion.id, (x - 0.7) ** 2 + (y - 0.5) ** 2)
+    assert failed <= 12
+
+
 def test_a_search_with_failures_goes_on_the_same_after_a_restore():
     optimizer = TreeOptimizer(SQUARE, seed=0, num_initial=4)
     for k in range(20):
