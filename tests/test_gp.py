@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import Matern
 
 from raytree.acquisition.improvement import log_ei, log_ei_at, log_h
 from raytree.gp import linalg
+from raytree.gp.inference import fit
 from raytree.gp.kernels import matern52, squared_differences
-from raytree.gp.map_fit import fit
 from raytree.gp.priors import normal
 
 

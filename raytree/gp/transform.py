@@ -1,21 +1,25 @@
 """From losses to what a Gaussian process can model, and back.
 
 A loss of 1e14 where training diverged, a tail over ten decades and a metric in per mille are all ordinary. A Gaussian process
-wants numbers of order one without tails. So the better half of the losses stays linear: it is where the optimum is, and
-differences there mean what they say. The worse half becomes the normal quantiles of its ranks: how bad a bad configuration is
-says little about the optimum.
+wants numbers of order one without tails. The better half of the losses always stays linear: it is where the optimum is, and
+differences there mean what they say. The worse half is either linear as well, or bent: a smooth curve through a few quantiles of
+its ranks, since how bad a bad configuration is says little about the optimum. Which of the two, the data decide: by the
+likelihood of the model with the transform's Jacobian (`candidates`, `log_slope`).
 
-Ranks and spread come from a reference, the first quarter of the results (16 at least). The later ones are where the
+Centre, spread and ranks come from a reference, the first quarter of the results (16 at least). The later ones are where the
 search exploits: with them the scale would zoom in, and all else would look equally bad. Failed trials have no part in it.
 
-Notation: z, the transformed loss; centre and spread, the median of the reference and the deviation of its better half.
+Notation: z, the transformed loss; u = (loss - centre) / spread; s = log(1 + u), on which the curve is drawn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.special import ndtri
 
 from raytree.gp.linalg import Array
@@ -24,16 +28,22 @@ REFERENCE = 16
 """The least number of results that ranks and spread are taken from."""
 SHARE = 4
 """One in so many results is in the reference, the first ones, once that is more."""
+QUANTILES = (0.25, 0.5, 0.75)
+"""Of the worse half: the curve goes through them, and through the worst."""
 BEYOND = 0.5
 """How much further up than the worst of the reference any loss can be, in units of z."""
 TAIL = 1e3
 """A loss so many times further from the best than the one before it has diverged, and is not in the better half."""
+LARGEST = 1e3
+"""In units of z: losses beyond are never linear."""
 _QUARTILE = 0.6745  # of a standard normal
+_FINE = 512  # places at which the curve is inverted, before so many steps of Newton's method
+_NEWTON = 4
 
 
 @dataclass(frozen=True)
 class Transform:
-    """loss = centre + spread z up to the centre; above it, z rises through `heights` (k,) at losses `knots` (k,).
+    """z = u up to the centre; above it a rising curve through `heights` (k,) at places `knots` (k,) of s, both from 0 on.
 
     Without knots it is linear everywhere.
     """
@@ -43,55 +53,103 @@ class Transform:
     knots: Array
     heights: Array
 
+    @property
+    def bent(self) -> bool:
+        return len(self.knots) > 1
+
+    @cached_property
+    def _curve(self) -> CubicHermiteSpline:
+        """The curve in s: monotone, and as steep as the linear half where they meet, if that is possible."""
+        s, z = self.knots, self.heights
+        steps = np.diff(z) / np.diff(s)
+        slopes = PchipInterpolator(s, z).derivative()(s) if len(s) > 2 else np.repeat(steps, 2)
+        slopes[0] = min(1.0, 3.0 * steps[0])
+        return CubicHermiteSpline(s, z, slopes)
+
+    @cached_property
+    def _last_slope(self) -> float:
+        return max(float(self._curve(self.knots[-1], 1)), 1e-3)
+
+    def _units(self, losses: Array) -> Array:
+        """u; divided before differences are taken, so that 1e308 does not overflow."""
+        unit = max(1.0, abs(self.centre))
+        return np.asarray((losses / unit - self.centre / unit) / (self.spread / unit))
+
     def forward(self, losses: Array) -> Array:
         """(n,) z of finite losses (n,)."""
-        unit = self._unit
-        z = (losses / unit - self.centre / unit) / (self.spread / unit)
-        if not len(self.knots):
-            return np.asarray(z)
-        above = np.interp(losses, self.knots, self.heights)
-        reach = self._reach
-        beyond = BEYOND * -np.expm1(-np.maximum(losses / reach - self.knots[-1] / reach, 0.0))
-        return np.where(losses > self.knots[0], above + beyond, np.minimum(z, 0.0))
+        u = self._units(losses)
+        if not self.bent:
+            return u
+        s = np.log1p(np.maximum(u, 0.0))
+        further = np.maximum(s - self.knots[-1], 0.0)
+        above = self._curve(np.minimum(s, self.knots[-1])) - BEYOND * np.expm1(-further * self._last_slope / BEYOND)
+        return np.where(u > 0.0, above, u)
+
+    def log_slope(self, losses: Array) -> Array:
+        """(n,) the log of dz/dloss at losses (n,)."""
+        u = self._units(losses)
+        flat = np.full(len(u), -np.log(self.spread))
+        if not self.bent:
+            return flat
+        s = np.log1p(np.maximum(u, 0.0))
+        further = np.maximum(s - self.knots[-1], 0.0)
+        inside = np.log(np.maximum(self._curve(np.minimum(s, self.knots[-1]), 1), 1e-3))
+        outside = np.log(self._last_slope) - further * self._last_slope / BEYOND
+        return np.where(u > 0.0, np.where(further > 0.0, outside, inside) - s, 0.0) + flat
 
     def backward(self, z: Array) -> Array:
         """(n,) losses of z (n,)."""
         linear = self.centre + self.spread * z
-        if not len(self.knots):
+        if not self.bent:
             return np.asarray(linear)
-        above = np.interp(z, self.heights, self.knots)
+        places = np.linspace(0.0, self.knots[-1], _FINE)
+        s = np.interp(z, np.maximum.accumulate(self._curve(places)), places)
+        aim = np.clip(z, 0.0, self.heights[-1])
+        for _ in range(_NEWTON):
+            step = (self._curve(s) - aim) / np.maximum(self._curve(s, 1), 1e-3)
+            s = np.clip(s - np.clip(step, -places[1], places[1]), 0.0, self.knots[-1])
         left = np.clip((z - self.heights[-1]) / BEYOND, 0.0, 1.0 - 1e-9)
-        return np.where(z > 0.0, above - self._reach * np.log1p(-left), linear)
-
-    @property
-    def _unit(self) -> float:
-        """By which to divide before differences are taken, so that 1e308 does not overflow."""
-        return max(1.0, abs(self.centre))
-
-    @property
-    def _reach(self) -> float:
-        span = self.knots[-1] / 2.0 - self.knots[0] / 2.0
-        return float(span if span > 0 else self.spread)
+        s = s - np.log1p(-left) * BEYOND / self._last_slope
+        return np.where(z > 0.0, self.centre + self.spread * np.expm1(np.minimum(s, 700.0)), linear)
 
 
-def linear(losses: Array) -> Transform:
+NONE = np.empty(0)
+
+
+def standardized(losses: Array) -> Transform:
     """Losses (n,) with mean 0 and standard deviation 1, as the papers have them."""
     unit = max(1.0, float(np.max(np.abs(losses), initial=0.0)))
     centre, spread = (float(np.mean(losses / unit)), float(np.std(losses / unit))) if len(losses) else (0.0, 1.0)
-    return Transform(unit * centre, unit * (spread if spread > 1e-300 else 1.0), np.empty(0), np.empty(0))
+    return Transform(unit * centre, unit * (spread if spread > 1e-300 else 1.0), NONE, NONE)
 
 
-def robust(losses: Array) -> Transform:
-    """The transform for losses (n,) in the order in which their trials were suggested, failed ones left out."""
+def bent(losses: Array) -> Transform:
+    """The transform of losses (n,), in the order in which their trials were suggested, with a bent worse half."""
     if not len(losses):
-        return Transform(0.0, 1.0, np.empty(0), np.empty(0))
+        return Transform(0.0, 1.0, NONE, NONE)
     known = np.sort(losses[: max(REFERENCE, len(losses) // SHARE)])
     centre = min(float(np.median(known)), float(_without_tail(known)[-1]))
-    worse = known[known > centre]
-    above = np.searchsorted(worse, worse, side="left") + np.searchsorted(worse, worse, side="right")
-    heights = ndtri(0.5 + 0.5 * np.minimum(above / 2.0, len(worse) - 0.5) / max(1, len(worse)))
-    knots, first = np.unique(np.append(centre, worse), return_index=True)
-    return Transform(centre, _spread(known, centre), knots, np.append(0.0, np.maximum(heights, 1e-9))[first])
+    plain = Transform(centre, _spread(known, centre), NONE, NONE)
+    worse = np.log1p(plain._units(known[known > centre]))
+    if not len(worse):
+        return plain
+    worst = 1.0 - 0.5 / len(worse)
+    shares = np.array([share for share in QUANTILES if share < worst] + [worst])
+    places = np.quantile(worse, shares, method="hazen")
+    places[-1] = worse[-1]
+    knots, heights = [0.0], [0.0]
+    for place, height in zip(places.tolist(), ndtri(0.5 + 0.5 * shares).tolist(), strict=True):
+        if place > knots[-1] + 1e-9:
+            knots.append(place)
+            heights.append(height)
+    return Transform(centre, plain.spread, np.array(knots), np.array(heights))
+
+
+def straight(losses: Array) -> Transform | None:
+    """The same without the bend; None where losses are too far apart for that."""
+    made = bent(losses)
+    plain = Transform(made.centre, made.spread, NONE, NONE)
+    return plain if len(losses) and float(np.max(plain.forward(losses))) < LARGEST else None
 
 
 def _without_tail(known: Array) -> Array:
@@ -116,4 +174,15 @@ def _spread(known: Array, centre: float) -> float:
     return unit * (spread if spread > 1e-300 else 1.0)
 
 
-TRANSFORMS = {"robust": robust, "linear": linear}
+def candidates(losses: Array) -> dict[str, Transform]:
+    """The transforms that losses (n,) may have, by name; the data choose."""
+    plain = straight(losses)
+    return {"bent": bent(losses)} if plain is None else {"bent": bent(losses), "straight": plain}
+
+
+TRANSFORMS: dict[str, Callable[[Array], dict[str, Transform]]] = {
+    "robust": candidates,
+    "bent": lambda losses: {"bent": bent(losses)},
+    "linear": lambda losses: {"linear": standardized(losses)},
+}
+"""By the name of the setting: the transforms among which the data choose."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from raytree.gp import linalg
+from raytree.gp.inference import fit as map_fit
 from raytree.gp.kernels import matern52
 from raytree.gp.linalg import Array
-from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
 from raytree.models.tree_posterior import Prediction
 

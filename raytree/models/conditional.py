@@ -26,9 +26,9 @@ import numpy as np
 
 from raytree.gp import linalg, mondrian, slice_sampler
 from raytree.gp.context import CONTEXTS, HAZE, TRENDS, Context, Parameter, hazy, trend
+from raytree.gp.inference import fit as map_fit
 from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
 from raytree.gp.linalg import Array
-from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import horseshoe, normal
 from raytree.models.conditional_posterior import AMPLITUDE, LENGTHS, NOISE, BlockPosterior, Mixture
 from raytree.models.inputs import Inputs

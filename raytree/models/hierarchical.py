@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import linalg
+from raytree.gp.inference import fit as map_fit
 from raytree.gp.kernels import MATERN52
 from raytree.gp.linalg import Array
-from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
 from raytree.models.inputs import Inputs
 from raytree.models.tree_posterior import Prediction

@@ -26,8 +26,9 @@ import numpy as np
 
 from raytree.gp import linalg
 from raytree.gp.context import CONTEXTS, HAZE, Context, hazy
+from raytree.gp.inference import Found, Member, ensemble
+from raytree.gp.inference import fit as map_fit
 from raytree.gp.linalg import Array
-from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import normal
 from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features, is_unordered
 from raytree.models.leaves import Stack
@@ -309,10 +310,14 @@ class TreeModel:
         return float(value), gradient
 
     def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Array:
-        """(k,) the MAP theta: the better one of `explanations`."""
-        return min(self.explanations(previous, max_evaluations), key=lambda pair: pair[1])[0]
+        """(k,) the MAP theta."""
+        return self.best(previous, max_evaluations).theta
 
-    def explanations(self, previous: dict | None = None, max_evaluations: int = 60) -> list[tuple[Array, float]]:
+    def best(self, previous: dict | None, max_evaluations: int) -> Found:
+        """The MAP theta and minus its log-posterior: the better one of `explanations`."""
+        return min(self.explanations(previous, max_evaluations), key=lambda found: found.value)
+
+    def explanations(self, previous: dict | None = None, max_evaluations: int = 60) -> list[Found]:
         """Two local optima (k,) of theta, each with minus its log-posterior: from a warm start, and from much noise.
 
         Where there is next to no noise the likelihood is flat in it, and a fit that begins there explains noise by short
@@ -325,12 +330,17 @@ class TreeModel:
             for start in (self.start(previous), noisy)
         ]
 
-    def weights(self, explanations: Sequence[tuple[Array, float]]) -> Array:
-        """(2,) the probabilities of explanations if noise and none are equally likely beforehand."""
+    def ensemble(self, theta: Array, rng: np.random.Generator) -> list[Member]:
+        """Likely thetas around the MAP (k,), see `gp.inference`: with noise and without, which are equally likely beforehand."""
         k = self.layout.at["noise", None]
-        minus = np.array([v - 0.5 * ((t[k] - self.layout.mean[k]) / self.layout.sd[k]) ** 2 for t, v in explanations])
-        weights = np.exp(minus.min() - minus)
-        return np.asarray(weights / weights.sum())
+
+        def flat(theta: Array) -> tuple[float, Array]:
+            value, gradient = self.negative_log_posterior(theta)
+            z = (theta[k] - self.layout.mean[k]) / self.layout.sd[k]
+            gradient[k] -= z / self.layout.sd[k]
+            return value - 0.5 * float(z * z), gradient
+
+        return ensemble(flat, theta, self.layout.bounds, k, rng)
 
     def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
         """The posterior at theta, see there for `target`."""

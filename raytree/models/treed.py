@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import linalg, slice_sampler, warping
+from raytree.gp.inference import fit as map_fit
 from raytree.gp.kernels import MATERN52
 from raytree.gp.linalg import Array
-from raytree.gp.map_fit import fit as map_fit
 from raytree.gp.priors import horseshoe, normal
 from raytree.models.inputs import Inputs
 from raytree.models.partition import SMALLEST, Node, boxes, grow, leaf_numbers

@@ -11,7 +11,7 @@ from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths
 from raytree.gp.linalg import Array, one_thread
-from raytree.gp.transform import linear
+from raytree.gp.transform import standardized
 from raytree.models.arc import ArcGP
 from raytree.optimizer import Optimizer
 from raytree.space import Categorical, Path
@@ -27,7 +27,7 @@ class ArcOptimizer(Optimizer):
     def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             rows, losses, paths, _ = self.observations.losses()
-            y = linear(losses).forward(losses)
+            y = standardized(losses).forward(losses)
             categorical = np.array([isinstance(p.domain, Categorical) for p in self.space.parameters])
             model = ArcGP(rows, y, categorical)
             self._theta = model.fit(self._theta, 30)

@@ -6,7 +6,7 @@ The defaults are ours; `PAPER` is the paper's GP-cond-ls (`GP-cond` with search=
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP
 from raytree.models.conditional_posterior import Mixture
 from raytree.models.inputs import Inputs
 from raytree.models.success import Success
+from raytree.observations import Losses
 from raytree.optimizers.fidelity import FidelityOptimizer
 from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
 from raytree.space import Path
@@ -190,10 +191,11 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         good = model.y if self.context is None else posterior.target_means()
         return fitted_to(posterior, scale, model.rows[:, : self._plain.d], good, model.paths)
 
-    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[Mixture]:
-        scale = TRANSFORMS[self._method["transform"]](losses)
-        model = BlockGP(self._plain, self._plain_inputs, "conditional", rows, scale.forward(losses), paths, context=self.context)
-        target = float(rows[:, -1].max()) if self.context is not None else 1.0
+    def _alone(self, data: Losses) -> Fitted[Mixture]:
+        scale = next(iter(TRANSFORMS[self._method["transform"]](data.losses).values()))
+        y = scale.forward(data.losses)
+        model = BlockGP(self._plain, self._plain_inputs, "conditional", data.rows, y, data.paths, context=self.context)
+        target = float(data.rows[:, -1].max()) if self.context is not None else 1.0
         return self._surrounded(model, model.fit(None, EVALUATIONS), target, scale)
 
     def _annotate(self, fitted: Fitted[Mixture], table: Any, title: str) -> Explanation:

@@ -13,7 +13,7 @@ from raytree.acquisition.improvement import log_improvement, log_improvement_slo
 from raytree.acquisition.maximize import Candidate, Score, Slope
 from raytree.gp.linalg import Array
 from raytree.models.success import Success
-from raytree.observations import Status
+from raytree.observations import Losses, Status
 from raytree.optimizers.surrogate import EXPLORE_EVERY, FAILED, NEGLIGIBLE, Fitted, P, SurrogateOptimizer
 from raytree.space import Path, Point
 
@@ -135,11 +135,13 @@ class ExploringOptimizer(SurrogateOptimizer[P]):
         data = self._data()
         here = [k for k, path in enumerate(data.paths) if order and path == order[0]]
         if order and len(space.free(order[0])) < len(here) <= ALONE:
-            alone = self._alone(data.rows[here], data.losses[here], [order[0]] * len(here))
+            alone = self._alone(
+                Losses(data.rows[here], data.losses[here], [order[0]] * len(here), [data.trials[k] for k in here])
+            )
             rows.insert(0, self._maximize(alone, self._with_pending(alone, rng), success, order[:1], rng)[0].row)
         return rows
 
-    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[P]:
+    def _alone(self, data: Losses) -> Fitted[P]:
         """A model of one path, which the others have not taught anything."""
         raise NotImplementedError
 

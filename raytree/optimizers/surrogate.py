@@ -280,14 +280,18 @@ class SurrogateOptimizer(Optimizer, Generic[P]):
             self._success_fitted_to = len(ended)
         return model
 
-    def _transform(self, data: Losses) -> Transform:
-        """From losses to what the model sees: of what trials said last, failed ones left out."""
+    def _transforms(self, data: Losses) -> dict[str, Transform]:
+        """From losses to what the model sees, by name: of what trials said last, failed ones left out."""
         last = {
             trial.number: loss
             for trial, loss in zip(data.trials, data.losses.tolist(), strict=True)
             if trial.status not in FAILED
         }
         return TRANSFORMS[self._method["transform"]](np.array(list(last.values())))
+
+    def _transform(self, data: Losses) -> Transform:
+        """The first of them."""
+        return next(iter(self._transforms(data).values()))
 
     # What was learnt
 

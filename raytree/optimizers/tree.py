@@ -23,9 +23,9 @@ from raytree.models.features import EDGE, Features
 from raytree.models.success import Success
 from raytree.models.tree import Settings, TreeModel
 from raytree.models.tree_posterior import Together, TreePosterior
-from raytree.observations import Trial
+from raytree.observations import Losses, Trial
 from raytree.optimizers.fidelity import FidelityOptimizer
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, dump_named, fitted_to, load_named, next_fit
+from raytree.optimizers.surrogate import FAILED, MOST_PATHS, Fitted, dump_named, fitted_to, load_named, next_fit
 from raytree.space import Path
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         }  # fmt: skip
         self._variant = Settings(leaf, tied, offsets, self._fidelity["context"], improvement)
         self._features = self._features_of(self.context is not None)
+        self._bend = ""  # the name of the transform that was chosen last
         self._named: dict[tuple[str, object], float] = {}  # hyperparameters by name: which there are depends on what was visited
 
     def settings(self) -> dict[str, Any]:
@@ -167,51 +168,63 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
         data = self._enough(known)
         due = len(known.losses) >= next_fit(self._fitted_to, REFIT)
         target = self._target(data) if target is None else target
-        scale = self._transform(known)
-        fitted, theta = self._fit_to(data.rows, data.losses, data.paths, scale, target, self._named, due)
+        scales = self._transforms(known)
+        name, fitted, theta = self._fit_to(data, scales, target, self._named, due)
         if due and remember:
             self._named.update(theta)
-            self._fitted_to = len(known.losses)
+            self._bend, self._fitted_to = name, len(known.losses)
         return fitted
 
     def _final(self) -> Fitted[Any]:
-        """What is answered weighs both explanations of the data, with noise and without: to interpolate is not to be certain."""
+        """What is answered is averaged over likely hyperparameters: to interpolate is not to be certain."""
         data = self._enough(known := self._known())
-        scale = self._transform(known)
-        model = self._model(data.rows, scale.forward(data.losses), data.paths)
-        found = model.explanations(self._named, FINAL_EVALUATIONS)
-        parts = [model.posterior(theta, 1.0) for theta, _ in found]
-        best = int(np.argmin([value for _, value in found]))
-        order = [best, 1 - best]  # the more likely one first: it explains the decisions
-        posterior = Together([parts[k] for k in order], model.weights(found)[order])
+        scale, model, theta = self._chosen(data, self._transforms(known), self._named, FINAL_EVALUATIONS)[1:]
+        members = model.ensemble(theta, np.random.default_rng([self.seed, 11, len(known.losses)]))
+        members.sort(key=lambda member: -member.weight)  # the more likely ones first: they explain the decisions
+        parts = [model.posterior(member.theta, 1.0) for member in members]
+        posterior = Together(parts, np.array([member.weight for member in members]))
         return fitted_to(posterior, scale, data.rows[:, : self._plain.d], posterior.target_means(), data.paths)
+
+    def _chosen(
+        self, data: Losses, scales: dict[str, Transform], previous: dict | None, evaluations: int
+    ) -> tuple[str, Transform, TreeModel, Array]:
+        """The transform under which the data are most likely, with its name, the model and the most likely theta."""
+        valid = np.array([trial.status not in FAILED for trial in data.trials], dtype=bool)
+        found = []
+        for name, scale in scales.items():
+            model = self._model(data.rows, scale.forward(data.losses), data.paths)
+            theta, value = model.best(previous, evaluations)
+            found.append((value - float(np.sum(scale.log_slope(data.losses[valid]))), name, scale, model, theta))
+        return min(found, key=lambda entry: entry[0])[1:]
 
     def _fit_to(
         self,
-        rows: Array,
-        losses: Array,
-        paths: Sequence[Path],
-        scale: Transform,
+        data: Losses,
+        scales: dict[str, Transform],
         target: float,
         previous: dict | None = None,
         estimate: bool = True,
-    ) -> tuple[Fitted[TreePosterior], dict[tuple[str, object], float]]:
-        """The posterior for some data, with hyperparameters estimated from it or as they were; and those."""
-        y = scale.forward(losses)
-        model = self._model(rows, y, paths)
-        theta = model.fit(previous, EVALUATIONS) if estimate else model.start(previous)
+    ) -> tuple[str, Fitted[TreePosterior], dict[tuple[str, object], float]]:
+        """The posterior for some data, with transform and hyperparameters estimated from it or as they were; and those."""
+        if estimate:
+            name, scale, model, theta = self._chosen(data, scales, previous, EVALUATIONS)
+        else:
+            name = self._bend if self._bend in scales else next(iter(scales))
+            scale = scales[name]
+            model = self._model(data.rows, scale.forward(data.losses), data.paths)
+            theta = model.start(previous)
         posterior = model.posterior(theta, target)
-        good = y if self.context is None else posterior.target_means()
-        return fitted_to(posterior, scale, rows[:, : self._plain.d], good, paths), model.named(theta)
+        good = model.y if self.context is None else posterior.target_means()
+        return name, fitted_to(posterior, scale, data.rows[:, : self._plain.d], good, data.paths), model.named(theta)
 
     def _model(self, rows: Array, y: Array, paths: Sequence[Path]) -> TreeModel:
         if self._features.fidelity != (self.context is not None):  # fidelities were announced on the way
             self._features = self._features_of(self.context is not None)
         return TreeModel(self._plain, self._features, rows, y, paths, self._variant)
 
-    def _alone(self, rows: Array, losses: Array, paths: Sequence[Path]) -> Fitted[TreePosterior]:
-        target = float(rows[:, -1].max()) if self.context is not None else 1.0
-        return self._fit_to(rows, losses, paths, TRANSFORMS[self._method["transform"]](losses), target)[0]
+    def _alone(self, data: Losses) -> Fitted[TreePosterior]:
+        target = float(data.rows[:, -1].max()) if self.context is not None else 1.0
+        return self._fit_to(data, TRANSFORMS[self._method["transform"]](data.losses), target)[1]
 
     def _describe(self, fitted: Fitted[TreePosterior], trial: Trial) -> dict[str, float]:
         row = self._plain_rows(trial)
@@ -242,8 +255,8 @@ class TreeOptimizer(FidelityOptimizer[TreePosterior]):
     # State
 
     def _method_state(self) -> dict[str, Any]:
-        return {**super()._method_state(), "theta": dump_named(self._named)}
+        return {**super()._method_state(), "theta": dump_named(self._named), "transform": self._bend}
 
     def _restore_method(self, state: dict[str, Any]) -> None:
         super()._restore_method({**state, "theta": None})
-        self._named = load_named(state["theta"])
+        self._named, self._bend = load_named(state["theta"]), str(state["transform"])
