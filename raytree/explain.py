@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from raytree.observations import Observations, Status, Trial
 from raytree.space import Path
 from raytree.space.flat import flatten
+from raytree.store import Observations, Status, Trial
 
 if TYPE_CHECKING:
     import pandas
+
+
+class Notes(NamedTuple):
+    """What a model says in general: a text, and a table of the decisions if it has one."""
+
+    text: str = ""
+    edges: pandas.DataFrame | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
     optimizer.tell(suggestion.id, 0.5)             # or optimizer.fail(suggestion.id)
 
 A suggestion comes from the first of these that has one: points the user asked for; the initial design, while fewer trials
-exist than it has points; the method (`_propose`). Points that were tried before are passed over while the space has any
+exist than it has points; the strategy of the method. Points that were tried before are passed over while the space has any
 other; a finite space that is used up ends the search.
 
 Determinism: randomness is drawn from (seed, number of the ask), so that the same events give the same suggestions in any
@@ -19,7 +19,7 @@ import inspect
 import logging
 import math
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,21 +27,21 @@ import numpy as np
 from raytree import state as document
 from raytree.design import Design, default_length
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
-from raytree.explain import Explanation, path_table
-from raytree.observations import Ending, Observations, Status, Trial, as_value
+from raytree.explain import Explanation
+from raytree.gp.linalg import Array
 from raytree.space import Point, Space
+from raytree.space.added import Added
 from raytree.space.fill import filled
 from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
-from raytree.space.parameters import Array
 from raytree.space.recover import recover
 from raytree.space.serial import alike, dump, fingerprint, load, storable
+from raytree.store import Ending, Observations, Status, Trial, as_value
+from raytree.strategies.base import Search, Strategy
 
 logger = logging.getLogger("raytree")
 
 _RANDOM_TRIES = 64
-LISTABLE = 200_000
-"""Finite spaces up to this size are listed to find what is left."""
 LARGEST_DESIGN = 1_000_000
 """Suggestions from the initial design; more is a slip of the pen, or somebody's forgery."""
 LARGEST_BUDGET = 2**63 - 1
@@ -63,15 +63,21 @@ class Recommendation(NamedTuple):
     trial_id: str
 
 
+MakeStrategy = Callable[[Search], Strategy]
+
+
 class Optimizer:
-    """The base of every method; it alone knows about trials, designs, duplicates and state.
+    """The loop and the state of a search; it has a strategy, which chooses. Use one of the methods in `optimizers`.
 
     Args:
         space: a `Space`, or anything `Space` is built from.
+        strategy: makes the strategy for a search.
+        method: the settings of the method, which make it again.
+        added: a parameter that the method searches beside those of the space.
         seed: any non-negative integer; drawn at random if None, and saved.
         mode: "min" or "max".
-        num_initial: suggestions from the initial design, points given by the user included; by default one per path and at
-            least dimension + 1, at most a third of the budget and at most 32.
+        num_initial: suggestions from the initial design, points given by the user included; by default eight, or one per
+            path where those are few, at most a third of the budget.
         budget: how many trials there will be, if known.
         on_error: what a trial that ends in error means: "penalize" (it was bad) or "ignore" (its value is unknown). Either
             way it lowers the chance of success around it.
@@ -91,6 +97,9 @@ class Optimizer:
     def __init__(
         self,
         space: Space | Any,
+        strategy: MakeStrategy,
+        method: dict[str, Any],
+        added: Added | None = None,
         *,
         seed: int | None = None,
         mode: str = "min",
@@ -99,11 +108,14 @@ class Optimizer:
         on_error: str = "penalize",
         max_t: float | str | None = None,
     ) -> None:
-        self.space = space if isinstance(space, Space) else Space(space)
+        self.given_space = space if isinstance(space, Space) else Space(space)
+        self.space = self.given_space if added is None else added.to(self.given_space)
         self.seed = _checked_seed(seed)
         self.budget = _positive("budget", budget, LARGEST_BUDGET)
         self.num_initial = _positive("num_initial", num_initial, LARGEST_DESIGN) or default_length(self.space, self.budget)
         self.observations = Observations(self.space, mode, on_error, max_t)
+        self.strategy = strategy(Search(self.given_space, self.space, self.observations, self.seed))
+        self._method, self._added = method, added
         self._requested: list[Point] = []
         self._asks = 0
         self._given = 0
@@ -112,31 +124,50 @@ class Optimizer:
 
     @classmethod
     def known_settings(cls) -> list[str]:
-        """The keyword arguments of this method and of every optimizer."""
-        makers = (kind.__dict__["__init__"] for kind in cls.__mro__ if "__init__" in kind.__dict__ and kind is not object)
-        found = [p.name for make in makers for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        return list(dict.fromkeys(found))
+        """The keyword arguments of this method."""
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
-    @property
-    def given_space(self) -> Space:
-        """The space as it was given; a method may search a larger one."""
-        return self.space
+    # Configurations
 
     def point(self, config: Any) -> Point:
-        """The codes of a configuration; raises `ConfigurationError` with the place where it leaves the space."""
+        """The codes of a configuration, in which the parameter that the method adds may be missing.
+
+        Raises:
+            ConfigurationError: with the place where it leaves the space.
+        """
+        if self._added is not None and isinstance(config, dict) and self._added.key not in config:
+            config = {**config, self._added.key: self.strategy.added_value()}
         return self.space.point(config)
+
+    def _split(self, config: Any) -> tuple[Any, dict[str, Any]]:
+        """A configuration of the given space, and what the method has added to it."""
+        if self._added is None or not isinstance(config, dict):
+            return config, {}
+        return self._added.without(config), {key: config[key] for key in (self._added.key,) if key in config}
 
     def migrated(self, config: Any, defaults: Mapping[str, Any] | None, drop: Collection[str]) -> Any:
         """A configuration of an earlier version of the space as one of this, see `space.migrate`."""
-        return migrate(self.space, config, defaults, drop)
+        own, apart = self._split(config)
+        found = migrate(self.given_space, own, defaults, drop)
+        return {**found, **apart} if apart else found
 
     def recovered(self, config: Mapping[str, Any], hint: str = "") -> Any:
         """The configuration of a trial that was not asked for here, from what it reported; see `space.recover`."""
         found = self.given_space.config(recover(self.given_space, config, hint))
-        if self.space is self.given_space:
-            return found
         flat = flatten(config)
-        return {**found, **{key: flat[key] for key in self.space.structure if key not in found and key in flat}}
+        return found if self._added is None or self._added.key not in flat else {**found, self._added.key: flat[self._added.key]}
+
+    def completed(self, config: Any) -> Any:
+        """A configuration with everything that it lacks; raises `ConfigurationError` where it leaves the space."""
+        try:
+            self.point(config)
+            return config
+        except ConfigurationError:
+            own, apart = self._split(config)
+            rng = np.random.default_rng([self.seed, 9, len(self._requested)])
+            found = self.given_space.config(filled(self.given_space, own, rng))
+            return {**found, **apart} if apart else found
 
     # The loop
 
@@ -146,19 +177,6 @@ class Optimizer:
         What a partial configuration lacks is drawn at random.
         """
         self._requested.append(self.point(self.completed(config)))
-
-    def completed(self, config: Any) -> Any:
-        """A configuration with everything that it lacks; raises `ConfigurationError` where it leaves the space."""
-        try:
-            self.point(config)
-            return config
-        except ConfigurationError:
-            own = self.given_space.structure
-            apart = [k for k in self.space.structure if k not in own] if self.space is not self.given_space else []
-            plain = {k: v for k, v in config.items() if k not in apart} if isinstance(config, dict) else config
-            rng = np.random.default_rng([self.seed, 9, len(self._requested)])
-            found = self.given_space.config(filled(self.given_space, plain, rng))
-            return {**found, **{key: config[key] for key in apart if key in config}} if apart else found
 
     def ask(self, trial_id: str | None = None) -> Suggestion | None:
         """The next configuration to evaluate, or None if a finite space is used up.
@@ -179,12 +197,12 @@ class Optimizer:
         if self.observations.n_used >= self.space.size:
             return None
         rng = np.random.default_rng([self.seed, 2, self._asks])
-        for rows in (self._preferred, lambda rng: self._at_random(rng, _RANDOM_TRIES)):
+        for rows in (self._preferred, lambda rng: self.strategy.at_random(rng, _RANDOM_TRIES)):
             for row in rows(rng):
                 point = self._decoded(row)
                 if point is not None and not self.observations.used(point):
                     return point
-        return self._leftover(rng)
+        return self.strategy.leftover(rng)
 
     def _decoded(self, row: Array) -> Point | None:
         """The point of a proposed row, moved into the unit cube; None for a row that is no place in it."""
@@ -196,10 +214,13 @@ class Optimizer:
 
     def _preferred(self, rng: np.random.Generator) -> Iterable[Array]:
         """Rows from the design or from the method; none if the method breaks down, which must not end a search."""
-        if len(self.observations) < self.num_initial or not self._has_data():
-            return [self._initial(len(self.observations))]
+        queued = self.strategy.queued()
+        if queued:
+            return queued
+        if len(self.observations) < self.num_initial or not self.strategy.ready():
+            return [self.strategy.initial(self._design, len(self.observations))]
         try:
-            return list(self._propose(rng))
+            return list(self.strategy.propose(self._asks, rng))
         except Exception as error:  # noqa: BLE001  whatever it is, it is logged, and the search goes on
             self._broke_down(error)
             return []
@@ -219,29 +240,6 @@ class Optimizer:
         """How many proposals of the method broke down; each was replaced by a random point."""
         return self._failures
 
-    def _has_data(self) -> bool:
-        """Whether there is anything to learn from."""
-        return self.observations.best() is not None
-
-    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
-        """(n, d) rows for when nothing better is known."""
-        return self.space.sample(rng, n)
-
-    def _initial(self, k: int) -> Array:
-        """(d,) the k-th row of the initial design."""
-        return self._design.row(k)
-
-    def _leftover(self, rng: np.random.Generator) -> Point | None:
-        """A point that was not tried, when chance no longer finds one."""
-        if self.space.size <= LISTABLE:
-            left = [point for point in self.space.points() if not self.observations.used(point)]
-            return left[int(rng.integers(len(left)))] if left else None
-        return self.space.decode(self._at_random(rng, 1)[0])
-
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
-        """Rows in order of preference; the first that was not tried is taken. The method itself."""
-        raise NotImplementedError
-
     def report(self, trial_id: str, value: Any, t: float) -> None:
         """A value on the way, at time t. Unknown ids are ignored."""
         if trial_id in self.observations:
@@ -259,6 +257,7 @@ class Optimizer:
         """Trials are being stopped or paused on their way: unless `max_t` says otherwise, the longest one is complete."""
         if self.observations.max_t is None:
             self.observations.max_t = "auto"
+            self.strategy.expect_curves()
 
     def end(self, trial_id: str, by_itself: bool = False) -> None:
         """A trial ended without a last value: its last report counts. Unknown ids are ignored.
@@ -297,24 +296,21 @@ class Optimizer:
     @property
     def pending(self) -> list[Trial]:
         """Trials that were suggested and have not ended."""
-        return self.observations.with_status(Status.RUNNING)
+        return self.observations.running()
 
     # What was learnt
 
     def recommend(self) -> Recommendation | None:
-        """The configuration to use: the best one seen. None before there is a value."""
-        best = self.observations.best()
-        if best is None or best.value is None:
+        """The configuration to use: the evaluated one that the method expects most of. None before there is a value."""
+        found = self.strategy.answer()
+        if found is None:
             return None
-        return Recommendation(self._recommended(best), best.value, None, best.id)
-
-    def _recommended(self, trial: Trial) -> Any:
-        """The configuration of a trial, to use."""
-        return self.space.config(trial.point)
+        config, _ = self._split(self.space.config(found.trial.point))
+        return Recommendation(config, found.value, found.sd, found.trial.id)
 
     def explain(self) -> Explanation:
-        """What was tried where: per path, trials, failures, best and mean value, share of trials."""
-        return Explanation(path_table(self.observations), title=f"{type(self).__name__}, {len(self.observations)} trials")
+        """What was tried where: per path, trials, failures, best and mean value, share of trials, and what the model says."""
+        return self.strategy.explain(f"{type(self).__name__}, {len(self.observations)} trials")
 
     # State
 
@@ -327,6 +323,7 @@ class Optimizer:
             "budget": self.budget,
             "on_error": self.observations.on_error,
             "max_t": self.observations.max_t,
+            **self._method,
         }
 
     def state(self) -> dict[str, Any]:
@@ -341,15 +338,8 @@ class Optimizer:
             "given": self._given,
             "requested": [list(point) for point in self._requested],
             "trials": [_dump_trial(trial) for trial in self.observations],
-            "method": self._method_state(),
+            "method": self.strategy.state(),
         }
-
-    def _method_state(self) -> dict[str, Any]:
-        """What the method itself must remember; nothing by default."""
-        return {}
-
-    def _restore_method(self, state: dict[str, Any]) -> None:
-        """The inverse of `_method_state`, called after the trials are back."""
 
     @classmethod
     def from_state(cls, state: dict[str, Any], space: Space | Any | None = None, **settings: Any) -> Optimizer:
@@ -393,19 +383,13 @@ class Optimizer:
             _check_added(space, optimizer.space, yours.space)
         for saved in state["trials"]:
             optimizer._restore_trial(saved)
-        optimizer._requested = [optimizer._checked_point(point) for point in state["requested"]]
+        optimizer._requested = [optimizer.strategy.search.checked(point) for point in state["requested"]]
         optimizer._asks, optimizer._given = _count(state["asks"]), _count(state["given"])
-        optimizer._restore_method(state["method"])
+        optimizer.strategy.restore(state["method"])
         return optimizer
 
-    def _checked_point(self, codes: list[Any]) -> Point:
-        point = tuple(codes)
-        if not self.space.admits(point):
-            raise StateError("state", f"the point {codes!r} is not in the space.", "Use another snapshot.")
-        return point
-
     def _restore_trial(self, saved: dict[str, Any]) -> None:
-        trial = self.observations.add(str(saved["id"]), self._checked_point(saved["point"]))
+        trial = self.observations.add(str(saved["id"]), self.strategy.search.checked(saved["point"]))
         trial.status = Status(saved["status"])
         trial.reports = {_finite(t): None if value is None else _finite(value) for t, value in saved["reports"]}
         trial.value = None if saved["value"] is None else _finite(saved["value"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raytree.errors import ConfigurationError, SettingError
-from raytree.observations import as_value
+from raytree.store import as_value
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
 from raytree.space.naming import name_of

@@ -22,7 +22,7 @@ from ray.tune.search.searcher import Searcher
 from raytree import state as document
 from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
-from raytree.observations import Status, Trial, as_value
+from raytree.store import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.searchers import driver
 from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from raytree.observations import RUNGS, Ending, Observations, Status
+from raytree.store import RUNGS, Ending, Observations, Status
 
 logger = logging.getLogger("raytree")
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-STORE, LOOP, FACE = "raytree/observations.py", "raytree/optimizer.py", "raytree/searchers/base.py"
+STORE, LOOP, FACE = "raytree/store.py", "raytree/optimizer.py", "raytree/searchers/base.py"
 SEQUENCES = 400
 
 

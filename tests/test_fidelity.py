@@ -19,7 +19,7 @@ from raytree.models.cost import CostModel
 from raytree.models.features import Features
 from raytree.models.inputs import Inputs
 from raytree.models.tree import Settings, TreeModel
-from raytree.observations import Observations, Status, fidelity
+from raytree.store import Observations, Status, fidelity
 from raytree.optimizers.exploring import NEWS
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Categorical, Float, Space

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from raytree.observations import Observations, Status, as_value
+from raytree.store import Observations, Status, as_value
 from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Float, Space

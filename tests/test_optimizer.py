@@ -11,7 +11,7 @@ import pytest
 
 from raytree import DesignOptimizer, Optimizer, RandomOptimizer, state
 from raytree.errors import ConfigurationError, SettingError, StateError
-from raytree.observations import MAX_REPORTS, Observations, Status
+from raytree.store import MAX_REPORTS, Observations, Status
 from raytree.space import Categorical, Float, Integer, Space
 from tests.spaces import LAYERS, MODELS, random_space
 

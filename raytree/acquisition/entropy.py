@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,6 +27,9 @@ _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _ALMOST_ONE = 1.0 - 1e-9
 _REACH, _STEEP = 10.0, 6.0
+_NOTHING = 1e-300
+MOST_EXACT = 3
+"""Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
 
 
 def hazard(gamma: Array) -> Array:
@@ -78,6 +82,36 @@ def mumbo(rho: Array, gamma: Array) -> Array:
 
 
 ACQUISITIONS: dict[str, Callable[[Array, Array], Array]] = {"gibbon": gibbon, "mumbo": mumbo}
+
+
+class Evaluations(Protocol):
+    """Evaluations at m rows on p realizations, and the target there."""
+
+    @property
+    def mean(self) -> Array: ...  # (m,) of the target
+    @property
+    def sd(self) -> Array: ...  # (m,)
+    def correlation(self) -> Array: ...  # (m, p)
+
+
+def log_batch_entropy(name: str, joint: Evaluations, maxima: Array, shrunk: Array) -> Array:
+    """(m, p) the log of eq. (2) for one more member of a batch, at rows on realizations.
+
+    Args:
+        name: "gibbon" or "mumbo".
+        joint: evaluations and target.
+        maxima: (k,) sampled ones of the target, which is a loss: of minus the target.
+        shrunk: (m, p) the weighted log of how much running trials shrink the variance of an evaluation: log |C|, greedily.
+    """
+    rho, batch = joint.correlation(), 0.5 * shrunk
+    gamma = (maxima[None, :] + joint.mean[:, None]) / joint.sd[:, None]
+    value = gibbon(rho[:, :, None], gamma[:, None, :]).mean(axis=-1) + batch
+    if name != "gibbon":
+        line, at = np.arange(len(rho))[:, None], np.argsort(-value, axis=1)[:, :MOST_EXACT]
+        exact = ACQUISITIONS[name](rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1) + batch[line, at]
+        value = np.full_like(value, -np.inf)
+        value[line, at] = exact
+    return np.log(np.maximum(value, _NOTHING))
 
 
 def exact_maxima(mean: Array, covariance: Array, draws: int, rng: np.random.Generator) -> Array:

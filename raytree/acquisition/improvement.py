@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, roots_genlaguerre
 
 from raytree.gp.linalg import Array
-from raytree.models.tree_posterior import CERTAIN
+from raytree.gp.posterior import CERTAIN, Gaussian
 from raytree.space import Path
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -107,23 +107,21 @@ def learnt(sd: Any, noise: float) -> Any:
 
 
 class Parts(Protocol):
-    """Posteriors with equal weights, and what they see of rows.
+    """Posteriors with equal weights.
 
     Each part has a `lowest`, from which improvement is measured, the variance of the `noise` of evaluations, and on every path
     degrees of freedom, see `student`.
     """
 
     @property
-    def parts(self) -> Sequence[Any]: ...
-    def numbers(self, rows: Array) -> Array: ...
+    def parts(self) -> Sequence[Gaussian]: ...
 
 
 def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
     """(m,) the log of EI averaged over the parts of a posterior, at rows (m, d) of one path."""
-    numbers = posterior.numbers(rows)
     each = []
     for part in posterior.parts:
-        mean, sd = part.predict(path, numbers)
+        mean, sd = part.predict(path, rows)
         sd = learnt(sd, part.noise)
         factors, log_weights = student(part.freedom(path))
         each.append(np.logaddexp.reduce(log_ei(mean, factors[:, None] * sd, part.lowest) + log_weights[:, None], axis=0))
@@ -132,16 +130,15 @@ def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
 
 def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[float, Array]:
     """`log_improvement` at one row (d,), and its gradient (d,)."""
-    numbers = posterior.numbers(row[None])[0]
     values, gradients, log_weights = [], [], []
     for part in posterior.parts:
-        mean, sd, by_mean, by_sd = part.gradient(path, numbers)
+        mean, sd, by_mean, by_sd = part.gradient(path, row)
         by_sd = by_sd * sd * (sd**2 + 2.0 * part.noise) / (sd**2 + part.noise) ** 1.5
         sd = learnt(sd, part.noise)
         factors, weights = student(part.freedom(path))
-        value, ratio = log_h_slope((part.lowest - mean) / (factors * sd))
-        values.append(np.log(factors * sd) + value)
         xi = (part.lowest - mean) / (factors * sd)
+        value, ratio = log_h_slope(xi)
+        values.append(np.log(factors * sd) + value)
         gradients.append((-ratio / (factors * sd))[:, None] * by_mean + ((1.0 - xi * ratio) / sd)[:, None] * by_sd)
         log_weights.append(weights - math.log(len(posterior.parts)))
     return log_mean(np.concatenate(values), np.concatenate(gradients), np.concatenate(log_weights))

@@ -23,19 +23,37 @@ Slope = Callable[[Path, Array], tuple[float, Array]]
 """(path, row (d,)) -> value and gradient (d,)."""
 
 RADII = (0.2, 0.05, 0.01, 0.002)
-FIRST, LAST = 12, 40
-ROUGH, EXACT = 1e-6, 1e-9
-"""Gradients and tolerance: for every start, and for the best of them afterwards."""
+"""Distances at which rows around a good one are looked at."""
+FIRST = 12
+"""Gradients for every start."""
+LAST = 40
+"""Gradients for the best of them afterwards."""
+ROUGH = 1e-6
+"""The tolerance for every start."""
+EXACT = 1e-9
+"""The tolerance for the best."""
 APART = 0.05
-KEPT, KEPT_DISCRETE = 4, 32
-"""Rows that a path keeps as starts and as a reserve; more where all are discrete, since the best may have been evaluated."""
+"""Starts closer than this end at one summit."""
+KEPT = 4
+"""Rows that a path keeps as starts and as a reserve."""
+KEPT_DISCRETE = 32
+"""The same where all parameters are discrete: the best may have been evaluated."""
 _MAX_NEIGHBOURS = 12
 
 
 class Candidate(NamedTuple):
+    """A row (d,) on its path, and what it is worth."""
+
     value: float
     path: Path
     row: Array
+
+
+class Gain(NamedTuple):
+    """What rows are worth: the score of many, and the score of one with its gradient."""
+
+    score: Score
+    slope: Slope
 
 
 class Box(NamedTuple):
@@ -126,30 +144,28 @@ def transplanted(space: Space, row: Array, path: Path) -> Array:
 def maximize(
     space: Space,
     paths: Sequence[Path],
-    score: Score,
-    slope: Slope,
+    gain: Gain,
     around: dict[Path, Array],
     rng: np.random.Generator,
     n_sobol: int = 128,
     n_local: int = 4,
     n_refined: int = 2,
     like: Array | None = None,
-    model: Array | None = None,
+    everywhere: Array | None = None,
 ) -> list[Candidate]:
     """Candidates, best first: the refined ones, then the best of the others as a reserve against duplicates.
 
     Args:
         space: the search space.
         paths: where to look.
-        score: to be maximised.
-        slope: its value and gradient at one row.
+        gain: to be maximised.
         around: for some of the paths, rows (k, d) near which to look.
         rng: of the starting points.
         n_sobol: Sobol points per path.
         n_local: points per row of `around` and distance.
         n_refined: how many starts are refined, over all paths.
         like: a row (d,) whose shared parameters all candidates have.
-        model: a row (d,), such as the best so far, that is tried on every path, as far as it is alive there.
+        everywhere: a row (d,), such as the best so far, that is tried on every path, as far as it is alive there.
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
@@ -158,21 +174,19 @@ def maximize(
     for path in paths:
         box = box_of(space, path, fixed)
         near = around.get(path, np.empty((0, space.d)))
-        if model is not None:
-            near = np.vstack([near, transplanted(space, model, path)])
+        if everywhere is not None:
+            near = np.vstack([near, transplanted(space, everywhere, path)])
         rows = starting_rows(space, path, box, units, near, rng, n_local)
         if like is not None:
             rows[:, shared] = like[shared]
-        values = score(path, rows)
+        values = gain.score(path, rows)
         kept = KEPT if len(box.continuous) else KEPT_DISCRETE
         for k in np.argsort(-values, kind="stable")[:kept].tolist():
             found.append(Candidate(float(values[k]), path, rows[k]))
     found.sort(key=lambda candidate: -candidate.value)
-    first = [
-        refine(space, start, box_of(space, start.path, fixed), score, slope, FIRST, ROUGH) for start in _apart(found, n_refined)
-    ]
+    first = [refine(space, start, box_of(space, start.path, fixed), gain, FIRST, ROUGH) for start in _apart(found, n_refined)]
     first.sort(key=lambda candidate: -candidate.value)
-    best = refine(space, first[0], box_of(space, first[0].path, fixed), score, slope, LAST, EXACT)
+    best = refine(space, first[0], box_of(space, first[0].path, fixed), gain, LAST, EXACT)
     return [best, *first, *found]
 
 
@@ -188,12 +202,12 @@ def _apart(found: Sequence[Candidate], n: int) -> list[Candidate]:
     return chosen
 
 
-def refine(space: Space, start: Candidate, box: Box, score: Score, slope: Slope, evaluations: int, tolerance: float) -> Candidate:
+def refine(space: Space, start: Candidate, box: Box, gain: Gain, evaluations: int, tolerance: float) -> Candidate:
     """A candidate at least as good as `start`, on the same path; about so many evaluations of the gradient."""
     best = start
     for _ in range(3):
-        climbed = _climb(best, box, slope, evaluations, tolerance)
-        moved = _exchange(space, climbed, box, score)
+        climbed = _climb(best, box, gain.slope, evaluations, tolerance)
+        moved = _exchange(space, climbed, box, gain.score)
         stop = moved.value <= climbed.value
         best = moved
         if stop:

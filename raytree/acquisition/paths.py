@@ -14,7 +14,7 @@ import numpy as np
 from raytree.acquisition.improvement import log_ei
 from raytree.acquisition.maximize import Score
 from raytree.gp.linalg import Array
-from raytree.models.tree_posterior import TreePosterior
+from raytree.gp.posterior import Gaussian
 from raytree.space import Path, Space
 
 MAX_LISTED = 64
@@ -54,13 +54,14 @@ def promising(space: Space, paths: Sequence[Path], score: Score, k: int, rng: np
     return [paths[i] for i in np.argsort(-np.array(scores), kind="stable")[:k]]
 
 
-def optimistic(posterior: TreePosterior, path: Path, rows: Array, best: float) -> Array:
+def optimistic(posterior: Gaussian, path: Path, rows: Array, best: float) -> Array:
     """(m,) log path-EI at rows of a path, with the leaf's own variance."""
-    prediction = posterior.predict_path(path, rows)
-    return log_ei(prediction.mean, np.sqrt(prediction.sd**2 + posterior.amplitude(path)), best)
+    prediction, kernel = posterior.predict_path(path, rows), posterior.process.kernel
+    within = kernel.diagonal(path, kernel.inputs(path, posterior.full(rows)))
+    return log_ei(prediction.mean, np.sqrt(prediction.sd**2 + within), best)
 
 
-def log_path_ei(posterior: TreePosterior, path: Path, rows: Array, best: float) -> Array:
+def log_path_ei(posterior: Gaussian, path: Path, rows: Array, best: float) -> Array:
     """(m,) the log of eq. (6) at rows of a path: only their shared parameters matter."""
     prediction = posterior.predict_path(path, rows)
     return log_ei(prediction.mean, prediction.sd, best)

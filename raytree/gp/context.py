@@ -8,8 +8,8 @@ K_context(1, 1) = 1, so that complete evaluations are modelled as if there were 
 - "matern": Matern-5/2 in s; fidelities far apart have little to do with each other, with no shape in between.
 
 `trend` has the features of a curve that all evaluations have in common. What neither explains of evaluations that are not
-complete is noise, more of it the further they are from complete (`hazy`): without, curves of another shape than the kernel's blur
-what is known exactly at the end.
+complete is noise, more of it the further they are from complete (`early`): without, curves of another shape than the
+kernel's blur what is known exactly at the end.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Context(NamedTuple):
         return self(theta, s[:, None], s[:, None])[:, 0, 0]
 
 
-def hazy(s: Array) -> Array:
-    """(...) how much of the haze's variance evaluations at fidelities s have: complete ones none."""
+def early(s: Array) -> Array:
+    """(...) how much of the early noise's variance evaluations at fidelities s have: complete ones none."""
     return np.asarray((1.0 - s) ** 2)
 
 
@@ -94,8 +94,8 @@ def _matern(theta: Array, s: Array, t: Array) -> tuple[Array, Array]:
     return kernel, (slope * scaled)[None]
 
 
-HAZE = Parameter(np.log(1e-4), 3.0, np.log(1e-8), 2.0)
-"""Of the logarithm of the haze's variance, in units of standardised losses."""
+EARLY_NOISE = Parameter(np.log(1e-4), 3.0, np.log(1e-8), 2.0)
+"""Of the logarithm of the early noise's variance, in units of standardised losses."""
 _SHRINK = Parameter(0.0, 0.5, -3.0, 3.0)
 _OWN = Parameter(np.log(0.5), 1.0, -5.0, 2.0)
 CONTEXTS = {

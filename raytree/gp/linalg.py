@@ -93,12 +93,16 @@ def log_det(L: Array) -> float:
     return 2.0 * float(np.sum(np.log(np.diagonal(L))))
 
 
-def stacked_inverse_factors(K: Array) -> tuple[Array, Array]:
-    """Inverse lower factors (..., m, m) and log-determinants (...) of a stack of matrices.
+def inverse_factors(K: Array) -> tuple[Array, Array]:
+    """Inverse lower factors (P, m, m) and log-determinants (P,) of a stack of P matrices.
 
     Raises:
-        numpy.linalg.LinAlgError: if one of them is not positive definite; there is no ladder here.
+        numpy.linalg.LinAlgError: if one of several is not positive definite; only a single one has a jitter ladder.
     """
-    L = np.linalg.cholesky(K)
+    if len(K) == 1:
+        L = cholesky(K[0])
+        inverse = solve_lower(L, np.eye(len(L)))
+        return inverse[None], np.array([log_det(L)])
+    factors = np.linalg.cholesky(K)
     eye = np.broadcast_to(np.eye(K.shape[-1]), K.shape)
-    return np.linalg.solve(L, eye), 2.0 * np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(-1)
+    return np.linalg.solve(factors, eye), 2.0 * np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(-1)

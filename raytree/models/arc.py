@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from raytree.gp import linalg
-from raytree.gp.inference import fit as map_fit
+from raytree.gp.inference import fit
 from raytree.gp.kernels import matern52
 from raytree.gp.linalg import Array
+from raytree.gp.posterior import Prediction
 from raytree.gp.priors import normal
-from raytree.models.tree_posterior import Prediction
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -79,7 +79,7 @@ class ArcGP:
 
     def fit(self, start: Array | None, max_evaluations: int) -> Array:
         """The MAP theta from a warm start, which `predict` then uses."""
-        theta, _ = map_fit(self.objective, self.mean if start is None else start, self.bounds, max_evaluations)
+        theta, _ = fit(self.objective, self.mean if start is None else start, self.bounds, max_evaluations)
         self.theta = theta
         r2, _ = self._distance(theta, self._difference)
         self.L = linalg.cholesky(np.exp(theta[1]) * matern52(r2)[0] + np.exp(theta[0]) * np.eye(len(self.y)))

@@ -11,7 +11,7 @@ The Mondrian kernel is piecewise constant in its length-scales, so its likelihoo
 kernel, which it approximates, and its own cells are used for the posterior.
 
 Rows may have a fidelity behind the columns of the space: the kernel is then multiplied by a context kernel (`gp.context`; the
-paper's section II names the idea), and all blocks have a curve of the fidelity in their mean, whose weights are in theta.
+paper's section II names the idea), and all blocks have a curve of the fidelity in common.
 
 Notation: n observations, m_b in block b, C columns of numbers, and one more for the fidelity.
 """
@@ -24,19 +24,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raytree.gp import linalg, mondrian, slice_sampler
-from raytree.gp.context import CONTEXTS, HAZE, TRENDS, Context, Parameter, hazy, trend
-from raytree.gp.inference import fit as map_fit
+from raytree.gp import mondrian, slice_sampler
+from raytree.gp.context import CONTEXTS, EARLY_NOISE, TRENDS, Context, early, trend
+from raytree.gp.inference import Found, Member, ensemble, fit
 from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
+from raytree.gp.likelihood import Blocks, Stack, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
+from raytree.gp.posterior import FeatureMap, Gaussian, NoFeatures, PathFeatures, Process, posterior
 from raytree.gp.priors import horseshoe, normal
-from raytree.models.conditional_posterior import AMPLITUDE, LENGTHS, NOISE, BlockPosterior, Mixture
 from raytree.models.inputs import Inputs
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-12  # variance, in standardised units
 NOISY = 0.3
 """The variance of the noise that a second fit begins with."""
+TREND_VARIANCE = 1.0
+"""Of the weights of the common curve."""
 KERNELS: dict[str, Stationary] = {
     "conditional": MATERN52,
     "laplace": LAPLACE,
@@ -47,8 +50,10 @@ KERNELS: dict[str, Stationary] = {
 """By name: the kernel whose likelihood is used. Only "conditional" has blocks."""
 PARTITIONS = 64
 """Of the Mondrian kernel; the paper shows 30."""
-_LOG_2PI = np.log(2.0 * np.pi)
-_TREND = Parameter(0.0, 1.0, -10.0, 10.0)
+NOISE = 0
+"""Places in theta; behind the lengths are the early noise and the context kernel's parameters."""
+AMPLITUDE = 1
+LENGTHS = 2
 
 
 @dataclass(frozen=True)
@@ -65,17 +70,128 @@ class Priors:
 PAPER_PRIORS = Priors()
 
 
-class Block(NamedTuple):
-    """The rows of one block: numbers, losses, and for each length-scale that matters here its terms |x - x'|^power."""
+class Curve:
+    """The features of a curve of the fidelity that all paths have in common."""
 
-    rows: np.ndarray  # (m,) their numbers
-    columns: np.ndarray  # (C_b,)
-    X: Array  # (m, C_b), and the fidelity if there is one
-    lengths: np.ndarray  # (l,) which length-scales
-    terms: Array  # (l, m, m)
+    columns = np.arange(TRENDS)
+
+    def on(self, path: Path) -> PathFeatures:
+        return self
+
+    def values(self, rows: Array) -> Array:
+        return trend(rows[:, -1])
+
+    def with_slopes(self, row: Array) -> tuple[Array, list[Array]]:
+        return trend(row[-1]), []
+
+    def pull_back(self, slopes: list[Array], by_feature: Array, out: Array) -> None:
+        pass
 
 
-class BlockGP:
+@dataclass(frozen=True)
+class InputKernel:
+    """A stationary kernel of rows as numbers, times the context.
+
+    Inputs are the columns of numbers that can differ inside a block, and the fidelity if there is one.
+
+    Args:
+        space: the search space.
+        numbers: rows as numbers.
+        name: of `KERNELS`.
+        theta: (k,) hyperparameters.
+        context: between fidelities, if rows have them.
+        seed: of the Mondrian partitions.
+    """
+
+    space: Space
+    numbers: Inputs
+    name: str
+    theta: Array
+    context: Context | None
+    seed: int
+
+    @property
+    def stationary(self) -> Stationary:
+        return KERNELS[self.name]
+
+    @property
+    def _early(self) -> int:
+        """The place of the early noise in theta."""
+        return LENGTHS + self.numbers.n_lengths
+
+    @property
+    def context_theta(self) -> Array:
+        return self.theta[self._early + 1 :]
+
+    def columns(self, block: Path) -> np.ndarray:
+        """The columns of numbers that can differ inside a block."""
+        parameters = self.space.free(block) if self.name == "conditional" else tuple(range(self.space.d))
+        return self.numbers.columns(parameters)
+
+    def coordinates(self, block: Path) -> np.ndarray:
+        columns = self.columns(block)
+        return np.array([self.numbers.parameter[c] for c in columns.tolist() if self.numbers.indicator[c] < 0], dtype=int)
+
+    def inputs(self, block: Path, rows: Array) -> Array:
+        X = self.numbers(rows[:, : self.space.d])[:, self.columns(block)]
+        return X if self.context is None else np.column_stack([X, rows[:, -1]])
+
+    def _inverse(self, block: Path) -> Array:
+        """(c,) what terms |x - x'|^power of a block's columns are multiplied by."""
+        lengths = np.array(self.numbers.length, dtype=int)[self.columns(block)]
+        return np.exp(-self.stationary.power * self.theta[LENGTHS + lengths])
+
+    def matrix(self, block: Path, a: Array, b: Array) -> Array:
+        amplitude: float | Array = float(np.exp(self.theta[AMPLITUDE]))
+        if self.context is not None:
+            amplitude = amplitude * self.context(self.context_theta, a[:, -1], b[:, -1])
+            a, b = a[:, :-1], b[:, :-1]
+        if self.name == "mondrian":
+            stretch = self._inverse(block)  # of power one
+            both = mondrian.cells(np.vstack([a, b]) * stretch, stretch, PARTITIONS, self.seed)
+            return np.asarray(amplitude * mondrian.kernel(both[: len(a)], both[len(a) :]))
+        return np.asarray(amplitude * self.stationary.profile(_distance(a, b, self._inverse(block), self.stationary.power))[0])
+
+    def diagonal(self, block: Path, X: Array) -> Array:
+        variance = np.full(len(X), np.exp(self.theta[AMPLITUDE]))
+        return variance if self.context is None else variance * self.context.diagonal(self.context_theta, X[:, -1])
+
+    def noise(self, block: Path, X: Array) -> Array:
+        noise = np.full(len(X), np.exp(self.theta[NOISE]))
+        return noise if self.context is None else noise + np.exp(self.theta[self._early]) * early(X[:, -1])
+
+    def gradient(self, block: Path, X: Array, x: Array) -> tuple[Array, Array]:
+        factor: float | Array = float(np.exp(self.theta[AMPLITUDE]))
+        if self.context is not None:
+            factor = factor * self.context(self.context_theta, X[:, -1], x[-1:])[:, 0]
+            X, x = X[:, :-1], x[:-1]
+        power, inverse = self.stationary.power, self._inverse(block)
+        difference = x - X
+        k, falls = self.stationary.profile(np.sum(np.abs(difference) ** power * inverse, axis=1))
+        bend = power * np.sign(difference) * np.abs(difference) ** (power - 1) * inverse
+        number = np.array([self.numbers.indicator[c] < 0 for c in self.columns(block).tolist()], dtype=bool)
+        return factor * k, (-(factor * falls)[:, None] * bend)[:, number]
+
+
+def _distance(a: Array, b: Array, inverse: Array, power: int) -> Array:
+    """(n, m) sums over columns of |a - b|^power times `inverse` (c,)."""
+    out = np.zeros((len(a), len(b)))
+    for column, factor in enumerate(inverse.tolist()):
+        out += factor * np.abs(a[:, column, None] - b[None, :, column]) ** power
+    return out
+
+
+class InputBlock(NamedTuple):
+    """The rows of one block, with what does not depend on hyperparameters."""
+
+    stack: Stack  # of one
+    lengths: np.ndarray  # (l,) the length-scales that matter here
+    terms: Array  # (l, m, m) for each of them |x - x'|^power, summed over its columns
+    features: Array  # (1, m, D)
+    fidelity: Array  # (m,)
+
+
+class ConditionalModel:
     """The model on one data set.
 
     Args:
@@ -88,6 +204,7 @@ class BlockGP:
         priors: of the hyperparameters.
         seed: of the Mondrian partitions.
         context: of `gp.context`, for rows with a fidelity.
+        plain: whether improvement is that of the function itself, see `acquisition.improvement`.
     """
 
     def __init__(
@@ -101,101 +218,43 @@ class BlockGP:
         priors: Priors = PAPER_PRIORS,
         seed: int = 0,
         context: str | None = None,
+        plain: bool = False,
     ) -> None:
-        self.space, self.inputs, self.kernel, self.y, self.seed = space, inputs, kernel, y, seed
-        self.stationary = KERNELS[kernel]
+        self.space, self.inputs, self.kernel_name, self.seed, self.plain = space, inputs, kernel, seed, plain
+        self.rows, self.y, self.paths = rows, y, list(paths)
         self.context: Context | None = None if context is None else CONTEXTS[context]
-        self.rows, self.paths = rows, list(paths)
-        numbers = self.numbers(rows)
-        members: dict[Path, list[int]] = {}
-        for k, path in enumerate(paths):
-            members.setdefault(self.block_of(path), []).append(k)
-        self.blocks: dict[Path, Block] = {}
-        for key, index in members.items():
-            columns = self.columns(key)
-            X = self.seen(numbers[index], columns)
-            lengths, terms = self._terms(X, X, columns)
-            self.blocks[key] = Block(np.array(index), columns, X, lengths, terms)
-        self._n_lengths = inputs.n_lengths
-        more = [] if self.context is None else [*[_TREND] * TRENDS, HAZE, *self.context.parameters]
-        self._mean = np.array(
-            [0.0, 2.0 * priors.amplitude_mean, *[priors.length_mean] * self._n_lengths, *[p.mean for p in more]]
-        )
-        self._sd = np.array([1.0, 2.0 * priors.amplitude_sd, *[priors.length_sd] * self._n_lengths, *[p.sd for p in more]])
+        self.features: FeatureMap = NoFeatures() if context is None else Curve()
+        self._variance = np.empty(0) if context is None else np.full(TRENDS, TREND_VARIANCE)
+        more = [] if self.context is None else [EARLY_NOISE, *self.context.parameters]
+        lengths = inputs.n_lengths
+        self._mean = np.array([0.0, 2.0 * priors.amplitude_mean, *[priors.length_mean] * lengths, *[p.mean for p in more]])
+        self._sd = np.array([1.0, 2.0 * priors.amplitude_sd, *[priors.length_sd] * lengths, *[p.sd for p in more]])
         self._noise_scale = priors.noise_scale
-        ends = [(np.log(0.01), np.log(100.0))] * self._n_lengths + [(p.low, p.high) for p in more]
+        ends = [(np.log(0.01), np.log(100.0))] * lengths + [(p.low, p.high) for p in more]
         self.bounds = np.array([(np.log(NOISE_FLOOR), 2.0), (-8.0, 10.0), *ends])
+        self._blocks = self._prepared()
 
-    def numbers(self, rows: Array, target: float = 1.0) -> Array:
-        """(m, C) numbers of rows, and their fidelity: their own, or the target's."""
-        numbers = self.inputs(rows[:, : self.space.d])
-        if self.context is None:
-            return numbers
-        return np.column_stack([numbers, rows[:, -1] if rows.shape[1] > self.space.d else np.full(len(rows), target)])
+    def _prepared(self) -> list[InputBlock]:
+        members: dict[Path, list[int]] = {}
+        for k, path in enumerate(self.paths):
+            members.setdefault(path if self.kernel_name == "conditional" else (), []).append(k)
+        kernel, numbers = self.kernel(self._mean), self.inputs(self.rows[:, : self.space.d])
+        blocks = []
+        for key, index in members.items():
+            columns, rows = kernel.columns(key), self.rows[index]
+            X = numbers[index][:, columns]
+            lengths, where = np.unique(np.array(self.inputs.length, dtype=int)[columns], return_inverse=True)
+            terms = np.zeros((len(lengths), len(X), len(X)))
+            for column, k in enumerate(where.tolist()):
+                terms[k] += np.abs(X[:, column, None] - X[None, :, column]) ** kernel.stationary.power
+            features = self.features.on(key).values(rows)[None]
+            fidelity = np.ones(len(X)) if self.context is None else rows[:, -1]
+            blocks.append(InputBlock(stack_of([np.array(index)]), lengths, terms, features, fidelity))
+        return blocks
 
-    def seen(self, numbers: Array, columns: np.ndarray) -> Array:
-        """(m, C_b) what a block sees of numbers: its columns, and the fidelity."""
-        return numbers[:, columns] if self.context is None else numbers[:, np.append(columns, numbers.shape[1] - 1)]
-
-    def curve(self, theta: Array, X: Array) -> Array:
-        """(m,) the common curve at the fidelities of rows of a block; nothing without."""
-        if self.context is None:
-            return np.zeros(len(X))
-        begin = LENGTHS + self._n_lengths
-        return trend(X[:, -1]) @ theta[begin : begin + TRENDS]
-
-    @property
-    def _haze(self) -> int:
-        """The place of the haze in theta."""
-        return LENGTHS + self._n_lengths + TRENDS
-
-    def context_theta(self, theta: Array) -> Array:
-        return theta[self._haze + 1 :]
-
-    def noise(self, theta: Array, X: Array) -> Array:
-        """(m,) the variance of evaluations of rows of a block around the function."""
-        noise = np.full(len(X), np.exp(theta[NOISE]))
-        return noise if self.context is None else noise + np.exp(theta[self._haze]) * hazy(X[:, -1])
-
-    def between(self, theta: Array, a: Array, b: Array) -> float | Array:
-        """(m, k) the context kernel of rows of a block; 1 without."""
-        return 1.0 if self.context is None else self.context(self.context_theta(theta), a[:, -1], b[:, -1])
-
-    def prior_variance(self, theta: Array, X: Array) -> Array:
-        """(m,) the kernel of each row of a block with itself."""
-        amplitude = np.full(len(X), np.exp(theta[AMPLITUDE]))
-        return amplitude if self.context is None else amplitude * self.context.diagonal(self.context_theta(theta), X[:, -1])
-
-    def block_of(self, path: Path) -> Path:
-        """The block of a path: itself under the conditional kernel, else the only one."""
-        return path if self.kernel == "conditional" else ()
-
-    def columns(self, block: Path) -> np.ndarray:
-        """The columns that can differ inside a block."""
-        parameters = self.space.free(block) if self.kernel == "conditional" else tuple(range(self.space.d))
-        return self.inputs.columns(parameters)
-
-    def _terms(self, a: Array, b: Array, columns: np.ndarray) -> tuple[np.ndarray, Array]:
-        """The length-scales (l,) that matter to some columns, and their terms (l, m, k) before division."""
-        lengths, where = np.unique(np.array(self.inputs.length, dtype=int)[columns], return_inverse=True)
-        terms = np.zeros((len(lengths), len(a), len(b)))
-        for column, k in enumerate(where.tolist()):
-            terms[k] += np.abs(a[:, column, None] - b[None, :, column]) ** self.stationary.power
-        return lengths, terms
-
-    def covariance(self, theta: Array, a: Array, b: Array, columns: np.ndarray) -> Array:
-        """(m, k) covariances of numbers a (m, C_b) and b (k, C_b) of one block, without noise."""
-        amplitude = np.exp(theta[AMPLITUDE]) * self.between(theta, a, b)
-        if self.kernel == "mondrian":
-            stretch = np.exp(-theta[LENGTHS + np.array(self.inputs.length, dtype=int)[columns]])
-            both = mondrian.cells(np.vstack([a, b])[:, : len(columns)] * stretch, stretch, PARTITIONS, self.seed)
-            return np.asarray(amplitude * mondrian.kernel(both[: len(a)], both[len(a) :]))
-        lengths, terms = self._terms(a, b, columns)
-        u = np.einsum("kij,k->ij", terms, self._inverse(theta, lengths))
-        return np.asarray(amplitude * self.stationary.profile(u)[0])
-
-    def _inverse(self, theta: Array, lengths: np.ndarray) -> Array:
-        return np.exp(-self.stationary.power * theta[LENGTHS + lengths])
+    def kernel(self, theta: Array) -> InputKernel:
+        """The kernel at theta."""
+        return InputKernel(self.space, self.inputs, self.kernel_name, theta, self.context, self.seed)
 
     # Hyperparameters
 
@@ -211,63 +270,52 @@ class BlockGP:
         noise, slope = horseshoe(float(theta[NOISE]), self._noise_scale)
         return -penalty - noise, -np.append(slope, gradient)
 
-    def _factor(self, theta: Array, block: Block) -> tuple[Array, Array, Array, Array]:
-        """A block's scaled terms (l, m, m), kernel (m, m) of its columns, its fall (m, m), and the factor of its covariance."""
-        scaled = block.terms * self._inverse(theta, block.lengths)[:, None, None]
-        k, falls = self.stationary.profile(scaled.sum(axis=0))
-        covariance = np.exp(theta[AMPLITUDE]) * self.between(theta, block.X, block.X) * k
-        return scaled, k, falls, linalg.cholesky(covariance + np.diag(self.noise(theta, block.X)))
-
-    def log_likelihood(self, theta: Array) -> float:
-        """log P(y | theta)."""
-        value = -0.5 * len(self.y) * _LOG_2PI
-        for block in self.blocks.values():
-            L = self._factor(theta, block)[-1]
-            v = linalg.solve_lower(L, self.y[block.rows] - self.curve(theta, block.X))
-            value -= 0.5 * (v @ v + linalg.log_det(L))
-        return float(value)
-
-    def log_likelihood_slope(self, theta: Array) -> tuple[float, Array]:
+    def log_likelihood(self, theta: Array) -> tuple[float, Array]:
         """log P(y | theta) and its gradient (k,)."""
+        stationary, last = KERNELS[self.kernel_name], LENGTHS + self.inputs.n_lengths
         noise, amplitude = np.exp(theta[NOISE]), np.exp(theta[AMPLITUDE])
-        value, gradient = -0.5 * len(self.y) * _LOG_2PI, np.zeros(len(theta))
-        for block in self.blocks.values():
-            scaled, k, falls, L = self._factor(theta, block)
-            y = self.y[block.rows] - self.curve(theta, block.X)
-            alpha = linalg.solve(L, y)
-            W = np.outer(alpha, alpha) - linalg.solve(L, np.eye(len(y)))
-            value -= 0.5 * (y @ alpha + linalg.log_det(L))
-            between: float | Array = 1.0
+        made, blocks = [], []
+        for block in self._blocks:
+            scaled = block.terms * np.exp(-stationary.power * theta[LENGTHS + block.lengths])[:, None, None]
+            k, falls = stationary.profile(scaled.sum(axis=0))
+            between, by_context = np.ones_like(k), np.empty((0, *k.shape))
+            noises = np.full(len(k), noise)
             if self.context is not None:
-                begin = LENGTHS + self._n_lengths
-                gradient[begin : begin + TRENDS] += alpha @ trend(block.X[:, -1])
-                between, slopes = self.context.slopes(self.context_theta(theta), block.X[:, -1], block.X[:, -1])
-                gradient[self._haze] += 0.5 * np.exp(theta[self._haze]) * (np.diag(W) @ hazy(block.X[:, -1]))
-                gradient[self._haze + 1 :] += 0.5 * amplitude * np.einsum("ij,kij->k", W * k, slopes)
-            gradient[NOISE] += 0.5 * noise * np.trace(W)
-            gradient[AMPLITUDE] += 0.5 * amplitude * np.sum(W * k * between)
+                between, by_context = self.context.slopes(theta[last + 1 :], block.fidelity, block.fidelity)
+                noises = noises + np.exp(theta[last]) * early(block.fidelity)
+            made.append((scaled, k, falls, between, by_context))
+            y = self.y[block.stack.rows]
+            blocks.append(Blocks(block.stack, (amplitude * k * between)[None], noises[None], y, block.features))
+        value, slopes, _ = negative_log_likelihood(blocks, self._variance)
+        gradient = np.zeros(len(theta))
+        for block, (scaled, k, falls, between, by_context), slope in zip(self._blocks, made, slopes, strict=True):
+            W = slope.by_covariance[0]
+            gradient[NOISE] -= noise * np.trace(W)
+            gradient[AMPLITUDE] -= amplitude * np.sum(W * k * between)
             by_length = np.einsum("ij,kij->k", W * falls * between, scaled)
-            gradient[LENGTHS + block.lengths] += 0.5 * self.stationary.power * amplitude * by_length
-        return float(value), gradient
+            gradient[LENGTHS + block.lengths] -= stationary.power * amplitude * by_length
+            if self.context is not None:
+                gradient[last] -= np.exp(theta[last]) * (np.diag(W) @ early(block.fidelity))
+                gradient[last + 1 :] -= amplitude * np.einsum("ij,kij->k", W * k, by_context)
+        return -value, gradient
 
-    def log_posterior(self, theta: Array) -> tuple[float, Array]:
-        """The log-density of theta given the data, up to a constant, and its gradient."""
-        value, gradient = self.log_likelihood_slope(theta)
+    def negative_log_posterior(self, theta: Array) -> tuple[float, Array]:
+        """Minus the log-density of theta given the data, up to a constant, and its gradient."""
+        value, gradient = self.log_likelihood(theta)
         prior, by_prior = self.log_prior(theta)
-        return value + prior, gradient + by_prior
+        return -value - prior, -gradient - by_prior
 
-    def fit(self, start: Array | None, max_evaluations: int) -> Array:
-        """(k,) the most likely theta, the better one of two: from a warm start, and from much noise (see `models.tree`)."""
-
-        def objective(theta: Array) -> tuple[float, Array]:
-            value, gradient = self.log_posterior(theta)
-            return -value, -gradient
-
+    def fit(self, start: Array | None, max_evaluations: int) -> Found:
+        """The most likely theta, the better one of two: from a warm start, and from much noise (see `models.tree`)."""
         noisy = self.start()
         noisy[NOISE] = np.log(NOISY)
         starts = (self.start() if start is None else start, noisy)
-        found = [map_fit(objective, begin, self.bounds, max_evaluations) for begin in starts]
-        return min(found, key=lambda pair: pair[1])[0]
+        found = [fit(self.negative_log_posterior, begin, self.bounds, max_evaluations) for begin in starts]
+        return min(found, key=lambda optimum: optimum.value)
+
+    def ensemble(self, theta: Array, rng: np.random.Generator) -> list[Member]:
+        """Likely thetas around the most likely one (k,), see `gp.inference`."""
+        return ensemble(self.negative_log_posterior, theta, self.bounds, NOISE, rng)
 
     def sample(self, start: Array | None, rng: np.random.Generator, draws: int, burn_in: int) -> Array:
         """(draws, k) thetas by slice sampling; the last one is where to go on. Burns in only without a start."""
@@ -276,13 +324,18 @@ class BlockGP:
             if np.any(theta < self.bounds[:, 0]) or np.any(theta > self.bounds[:, 1]):
                 return -np.inf
             try:
-                return self.log_likelihood(theta) + self.log_prior(theta)[0]
+                return -self.negative_log_posterior(theta)[0]
             except np.linalg.LinAlgError:
                 return -np.inf
 
         first = self.start() if start is None else start
         return slice_sampler.sample(density, first, (NOISE, AMPLITUDE), rng, draws, burn_in if start is None else 0)
 
-    def posterior(self, thetas: Array, target: float = 1.0, plain: bool = False) -> Mixture:
-        """The posterior at each of thetas (s, k), see `BlockPosterior` for `target` and `plain`."""
-        return Mixture([BlockPosterior(self, theta, target, plain) for theta in np.atleast_2d(thetas)])
+    def posterior(self, theta: Array, target: float = 1.0) -> Gaussian:
+        """The posterior at theta (k,); rows without a fidelity are meant at `target`."""
+        process = Process(
+            self.kernel(theta), self.space.d, self.context is not None, self.kernel_name != "conditional", self.features,
+            self._variance, evaluation_noise=0.0 if self.plain else float(np.exp(theta[NOISE])), tails=not self.plain,
+            from_best_value=self.plain,
+        )  # fmt: skip
+        return posterior(process, self.rows, self.y, self.paths, target)

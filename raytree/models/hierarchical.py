@@ -11,6 +11,10 @@ trials are good ones; then all seeds seem to differ much, and a fresh one never 
 
 and one correlation matrix and one factorisation serve all. A realization never seen has only g in common with the data.
 
+What counts, the target, is g where seeds are drawn from anywhere. Of a pool of p realizations, such as folds, it is their mean
+(ours): g + (1 / p) sum_s (what s does there), noise included, since an evaluation that is repeated comes out the same. A
+configuration tried on all p is then known exactly, whatever its neighbours say.
+
 Theta (logarithms): noise s2, target a_g, deviation a_f, offset o, length-scales; log-normal priors, MAP.
 Notation: n observations, m rows to predict, p realizations.
 """
@@ -18,17 +22,20 @@ Notation: n observations, m rows to predict, p realizations.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from raytree.gp import linalg
-from raytree.gp.inference import fit as map_fit
+from raytree.gp.inference import Found, fit
 from raytree.gp.kernels import MATERN52
+from raytree.gp.likelihood import Blocks, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
+from raytree.gp.posterior import Prediction
 from raytree.gp.priors import normal
 from raytree.models.inputs import Inputs
-from raytree.models.tree_posterior import Prediction
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-6
@@ -36,9 +43,10 @@ LEVEL = 1.0  # variance of the target's level, c
 _NOISE, _TARGET, _DEVIATION, _OFFSET, _LENGTHS = 0, 1, 2, 3, 4
 _PRIORS = np.log([0.01, 1.0, 0.3, 0.05]), np.array([2.0, 1.0, 1.0, 1.5])
 """Some noise: chaotic simulations look noisy where trials are few."""
-_LENGTH_PRIOR, _GROWTH = (np.log(0.2), 0.8), 0.8
-"""In one dimension; in d of them, lengths are longer by d to this power: distances grow too (compare Hvarfner et al. 2024)."""
-_LOG_2PI = np.log(2.0 * np.pi)
+_LENGTH_PRIOR = (np.log(0.2), 0.8)
+"""Mean and deviation of a log-length in one dimension."""
+_GROWTH = 0.8
+"""In d dimensions lengths are longer by d to this power: distances grow too (compare Hvarfner et al. 2024)."""
 _TINY = 1e-18
 
 FRESH = -1
@@ -47,12 +55,13 @@ FRESH = -1
 
 class Joint(NamedTuple):
     """At m rows: mean and sd of the target (m,); for each of p realizations the variance of an evaluation (m, p), noise
-    included, and its covariance with the target (m, p)."""
+    included, its covariance with the target there (m, p), and with the target at k other places (k, m, p)."""
 
     mean: Array
     sd: Array
     variance: Array
     covariance: Array
+    elsewhere: Array
 
     def correlation(self) -> Array:
         """(m, p) of evaluation and target."""
@@ -68,14 +77,29 @@ class HierarchicalGP:
         y: (n,) standardised values.
         paths: n paths.
         seeds: n numbers of realizations, from 0.
+        pool: how many realizations there are; None if they have no number.
     """
 
-    def __init__(self, space: Space, inputs: Inputs, rows: Array, y: Array, paths: Sequence[Path], seeds: Sequence[int]) -> None:
-        self.space, self.inputs, self.y = space, inputs, y
+    def __init__(
+        self,
+        space: Space,
+        inputs: Inputs,
+        rows: Array,
+        y: Array,
+        paths: Sequence[Path],
+        seeds: Sequence[int],
+        pool: int | None = None,
+    ) -> None:
+        self.space, self.inputs, self.y, self.rows, self.places = space, inputs, y, rows, places_of(rows)
+        self.share = 0.0 if pool is None else 1.0 / pool
         self.X, self.paths, self.seeds = inputs(rows), list(paths), np.array(seeds, dtype=int)
         self._same = self.seeds[:, None] == self.seeds[None, :]
         self._alike = self._on_same_path(self.paths, self.paths)
+        number = {place: k for k, place in enumerate(dict.fromkeys(self.places))}
+        at = np.array([number[place] for place in self.places], dtype=int)
+        self.same_place = at[:, None] == at[None, :]
         self._terms = self._differences(self.X, self.X)
+        self._stack = stack_of([np.arange(len(y))])
         lengths = inputs.n_lengths
         self._mean = np.concatenate([_PRIORS[0], np.full(lengths, _LENGTH_PRIOR[0] + _GROWTH * np.log(max(1, space.dimension)))])
         self._sd = np.concatenate([_PRIORS[1], np.full(lengths, _LENGTH_PRIOR[1])])
@@ -116,10 +140,10 @@ class HierarchicalGP:
         R, falls = MATERN52.profile(scaled.sum(axis=0))
         R = R * self._alike
         level = target + deviation * self._same
-        L = linalg.cholesky(LEVEL + level * R + offset * self._same + noise * np.eye(len(self.y)))
-        alpha = linalg.solve(L, self.y)
-        W = 0.5 * (linalg.solve(L, np.eye(len(self.y))) - np.outer(alpha, alpha))
-        value = 0.5 * (self.y @ alpha + linalg.log_det(L) + len(self.y) * _LOG_2PI)
+        kernel, noises = LEVEL + level * R + offset * self._same, np.full((1, len(R)), noise)
+        block = Blocks(self._stack, kernel[None], noises, self.y[None], np.empty((*noises.shape, 0)))
+        value, (slopes,), _ = negative_log_likelihood([block], np.empty(0))
+        W = slopes.by_covariance[0]
         by_variance = [
             noise * np.trace(W), target * np.sum(W * R), deviation * np.sum(W * self._same * R), offset * np.sum(W * self._same),
         ]  # fmt: skip
@@ -127,121 +151,219 @@ class HierarchicalGP:
         penalty, slope = normal(theta, self._mean, self._sd)
         return float(value + penalty), np.concatenate([by_variance, by_length]) + slope
 
-    def fit(self, previous: Array | None, max_evaluations: int) -> tuple[Array, float]:
-        """(k,) the MAP theta from the last one, from the priors' centre and from much noise, whichever ends best; and how well.
+    def fit(self, previous: Array | None, max_evaluations: int) -> Found:
+        """The MAP theta from the last one, from the priors' centre and from much noise, whichever ends best.
 
         Noise that the seed does not explain looks much like realizations with short length-scales: both must be tried.
         """
         noisy = self._mean.copy()
         noisy[:_LENGTHS] = np.log([0.3, 0.7, 0.01, 0.01])
         starts = [self._mean, noisy] if previous is None else [previous, self._mean, noisy]
-        found = [map_fit(self.negative_log_posterior, start, self.bounds, max_evaluations) for start in starts]
-        return min(found, key=lambda pair: pair[1])
+        found = [fit(self.negative_log_posterior, start, self.bounds, max_evaluations) for start in starts]
+        return min(found, key=lambda optimum: optimum.value)
 
     def posterior(self, theta: Array) -> HierarchicalPosterior:
         """The posterior at theta."""
-        return HierarchicalPosterior(self, theta)
+        noise = float(np.exp(theta[_NOISE]))
+        R = self.correlation(theta, self.X, self.X, self._alike)
+        empty = np.empty((0, 0))
+        made = HierarchicalPosterior(self, theta, self.rows, self.X, self.paths, self.seeds, self.places, empty, empty)
+        L = linalg.cholesky(made.covariance(R, self._same) + noise * np.eye(len(self.X)))
+        return replace(made, L=L, alpha=linalg.solve(L, self.y))
 
 
+class Among(NamedTuple):
+    """The target at k of the data: which (k,), its means and deviations (k,), and L^-1 times its covariances with the data
+    (n, k)."""
+
+    which: np.ndarray
+    mean: Array
+    sd: Array
+    solved: Array
+
+    def only(self, index: np.ndarray) -> Among:
+        """Some of them."""
+        return Among(self.which[index], self.mean[index], self.sd[index], self.solved[:, index])
+
+
+def places_of(rows: Array) -> list[bytes]:
+    """Rows (n, d) up to rounding: equal configurations are equal."""
+    return [row.tobytes() for row in np.round(rows, 9) + 0.0]
+
+
+@dataclass(frozen=True, eq=False)
 class HierarchicalPosterior:
-    """Predictions of the target and of any realization at one theta.
+    """Predictions of the target and of any realization at one theta. Make it with `HierarchicalGP.posterior`.
 
     Args:
         model: the model and its data.
         theta: (k,) hyperparameters.
+        rows: (n, d) of the data, running trials behind them, as for all that follow.
+        X: (n, C) their numbers.
+        paths: n paths.
+        seeds: (n,) realizations.
+        places: n configurations, see `places_of`.
+        L: (n, n) the factor of their covariance.
+        alpha: (n,) 0 for rows without a value.
     """
 
-    def __init__(self, model: HierarchicalGP, theta: Array) -> None:
-        self.model, self.theta = model, theta
-        self.noise, self.target, self.deviation, self.offset = (float(v) for v in np.exp(theta[:_LENGTHS]))
-        self.X, self.paths, self.seeds = model.X, model.paths, model.seeds
-        R = model.correlation(theta, self.X, self.X, model._alike)
-        self.L = linalg.cholesky(self._covariance(R, model._same) + self.noise * np.eye(len(self.X)))
-        self.alpha = linalg.solve(self.L, model.y)
-        self._finish()
+    model: HierarchicalGP
+    theta: Array
+    rows: Array
+    X: Array
+    paths: list[Path]
+    seeds: np.ndarray
+    places: list[bytes]
+    L: Array
+    alpha: Array
 
-    def _finish(self) -> None:
-        self._inverse = linalg.solve_lower(self.L, np.eye(len(self.X)))  # of L
-        self._members = {int(s): np.flatnonzero(self.seeds == s) for s in np.unique(self.seeds)}
+    @property
+    def noise(self) -> float:
+        return float(np.exp(self.theta[_NOISE]))
+
+    @property
+    def target(self) -> float:
+        return float(np.exp(self.theta[_TARGET]))
+
+    @property
+    def deviation(self) -> float:
+        return float(np.exp(self.theta[_DEVIATION]))
+
+    @property
+    def offset(self) -> float:
+        return float(np.exp(self.theta[_OFFSET]))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """(n, n) of L."""
+        return linalg.solve_lower(self.L, np.eye(len(self.X)))
+
+    @cached_property
+    def _members(self) -> dict[int, np.ndarray]:
+        """By realization, the numbers of its rows."""
+        return {int(s): np.flatnonzero(self.seeds == s) for s in np.unique(self.seeds)}
+
+    @cached_property
+    def _index(self) -> dict[bytes, list[int]]:
+        """By configuration, the numbers of its rows."""
+        index: dict[bytes, list[int]] = {}
+        for k, place in enumerate(self.places):
+            index.setdefault(place, []).append(k)
+        return index
 
     @property
     def _prior(self) -> float:
         """The prior variance of the target."""
-        return LEVEL + self.target
+        return LEVEL + self.target + self.model.share * (self.deviation + self.offset + self.noise)
 
-    def _of_target(self, R: Array) -> Array:
-        """The covariance of the target where the correlation is R."""
+    def _of_g(self, R: Array) -> Array:
+        """The covariance of g, which is that of evaluations on different realizations, where the correlation is R."""
         return LEVEL + self.target * R
 
-    def _covariance(self, R: Array, same: np.ndarray) -> Array:
-        return self._of_target(R) + self.deviation * same * R + self.offset * same
+    def _of_target(self, R: Array, same: np.ndarray | bool) -> Array:
+        """The covariance of the target with itself or with an evaluation, where the correlation is R; `same` place or not."""
+        common = self._of_g(R)
+        if not self.model.share:
+            return common
+        return np.asarray(common + self.model.share * (self.deviation * R + self.offset + self.noise * same))
+
+    def covariance(self, R: Array, same: np.ndarray) -> Array:
+        """The covariance of evaluations without noise, where the correlation is R, on the `same` realization or not."""
+        return self._of_g(R) + self.deviation * same * R + self.offset * same
 
     def _correlation(self, path: Path, numbers: Array) -> Array:
         """(n, m) R between the data and rows of one path."""
         alike = np.array([p == path for p in self.paths], dtype=bool)[:, None]
         return self.model.correlation(self.theta, self.X, numbers, alike)
 
+    def _same_place(self, rows: Array) -> np.ndarray | bool:
+        """(n, m) whether the data are at rows (m, d); only where it matters."""
+        if not self.model.share:
+            return False
+        same = np.zeros((len(self.places), len(rows)), dtype=bool)
+        for j, place in enumerate(places_of(rows)):
+            same[self._index.get(place, []), j] = True
+        return same
+
     def predict(self, path: Path, rows: Array) -> Prediction:
         """Mean and sd of the target at rows (m, d) of one path."""
-        k = self._of_target(self._correlation(path, self.model.inputs(rows)))
+        k = self._of_target(self._correlation(path, self.model.inputs(rows)), self._same_place(rows))
         w = linalg.solve_lower(self.L, k)
         return Prediction(self.alpha @ k, np.sqrt(np.maximum(self._prior - np.sum(w**2, axis=0), _TINY)))
 
-    def joint(self, path: Path, rows: Array, seeds: Sequence[int]) -> Joint:
+    def among(self, which: np.ndarray) -> Among:
+        """What `evaluations` needs to know of the target at some of the data."""
+        R = self.model.correlation(
+            self.theta, self.X, self.X[which], self.model._on_same_path(self.paths, [self.paths[k] for k in which.tolist()])
+        )
+        k = self._of_target(R, self._same_place(self.rows[which]))
+        solved = self._inverse @ k
+        return Among(which, self.alpha @ k, np.sqrt(np.maximum(self._prior - np.sum(solved**2, axis=0), _TINY)), solved)
+
+    def evaluations(self, path: Path, rows: Array, seeds: Sequence[int], among: Among | None = None) -> Joint:
         """Target and evaluations on some realizations at rows (m, d) of one path.
 
         A realization's rows of L^-1 are enough for what it adds to the target's solve, so that all of them together cost no
         more than one.
         """
-        R = self._correlation(path, self.model.inputs(rows))
-        k = self._of_target(R)
+        R, same = self._correlation(path, self.model.inputs(rows)), self._same_place(rows)
+        k = self._of_target(R, same)
         own = self.deviation * R + self.offset
         w = self._inverse @ k
-        base = np.sum(w**2, axis=0)
-        prior = self._prior + self.deviation + self.offset + self.noise
+        v = self._inverse @ self._of_g(R) if self.model.share else w
+        base, between = np.sum(v**2, axis=0), np.sum(v * w, axis=0)
+        prior = LEVEL + self.target + self.deviation + self.offset + self.noise
         variance = np.empty((len(rows), len(seeds)))
         covariance = np.empty((len(rows), len(seeds)))
+        which = np.empty(0, dtype=int) if among is None else among.which
+        before = self._of_target(R[which], same if isinstance(same, bool) else same[which])
+        if among is not None:
+            before = before - among.solved.T @ v
+        elsewhere = np.empty((len(which), len(rows), len(seeds)))
         for j, seed in enumerate(seeds):
             index = self._members.get(int(seed))
             if index is None:
-                variance[:, j], covariance[:, j] = prior - base, self._prior - base
+                variance[:, j], covariance[:, j] = prior - base, self._prior - between
+                elsewhere[:, :, j] = before
                 continue
             extra = self._inverse[:, index] @ own[index]
-            cross = np.sum(w * extra, axis=0)
-            variance[:, j] = prior - base - 2.0 * cross - np.sum(extra**2, axis=0)
-            covariance[:, j] = self._prior - base - cross
-        mean = self.alpha @ k
-        return Joint(mean, np.sqrt(np.maximum(self._prior - base, _TINY)), np.maximum(variance, self.noise), covariance)
+            variance[:, j] = prior - base - 2.0 * np.sum(v * extra, axis=0) - np.sum(extra**2, axis=0)
+            covariance[:, j] = self._prior - between - np.sum(w * extra, axis=0)
+            if among is not None:
+                elsewhere[:, :, j] = before - among.solved.T @ extra
+        sd = np.sqrt(np.maximum(self._prior - np.sum(w**2, axis=0), _TINY))
+        return Joint(self.alpha @ k, sd, np.maximum(variance, self.noise), covariance, elsewhere)
 
-    def joint_target(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
+    def joint(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
         """Mean (m,) and covariance (m, m) of the target at rows (m, d) of any paths."""
         numbers = self.model.inputs(rows)
         R = self.model.correlation(self.theta, self.X, numbers, self.model._on_same_path(self.paths, paths))
-        cross = self._of_target(R)
+        cross = self._of_target(R, self._same_place(rows))
         w = self._inverse @ cross
         prior = self.model.correlation(self.theta, numbers, numbers, self.model._on_same_path(paths, paths))
-        return self.alpha @ cross, self._of_target(prior) - w.T @ w
+        return self.alpha @ cross, self._of_target(prior, np.eye(len(rows), dtype=bool)) - w.T @ w
 
     def target_means(self) -> Array:
         """(n,) posterior means of the target at the observations."""
         R = self.model.correlation(self.theta, self.model.X, self.model.X, self.model._alike)
-        return np.asarray(self.alpha[: len(self.model.y)] @ self._of_target(R))
+        return np.asarray(self.alpha[: len(self.model.y)] @ self._of_target(R, self.model.same_place))
 
     def condition(self, rows: Array, paths: Sequence[Path], seeds: Sequence[int] = ()) -> HierarchicalPosterior:
         """This posterior with rows (m, d) whose values are taken to be their means; of unseen realizations if none are given."""
         if not len(rows):
             return self
         numbers, new = self.model.inputs(rows), np.array(list(seeds) or [FRESH - k for k in range(len(rows))], dtype=int)
-        grown = object.__new__(HierarchicalPosterior)
-        grown.model, grown.theta = self.model, self.theta
-        grown.noise, grown.target, grown.deviation, grown.offset = self.noise, self.target, self.deviation, self.offset
         alike = self.model._on_same_path(self.paths, paths)
-        cross = self._covariance(self.model.correlation(self.theta, self.X, numbers, alike), self.seeds[:, None] == new[None, :])
+        cross = self.covariance(self.model.correlation(self.theta, self.X, numbers, alike), self.seeds[:, None] == new[None, :])
         inner = self.model.correlation(self.theta, numbers, numbers, self.model._on_same_path(paths, paths))
-        corner = self._covariance(inner, new[:, None] == new[None, :]) + self.noise * np.eye(len(rows))
-        grown.L = linalg.append(self.L, cross, corner)
-        grown.X, grown.paths = np.vstack([self.X, numbers]), [*self.paths, *paths]
-        grown.seeds = np.concatenate([self.seeds, new])
-        grown.alpha = np.append(self.alpha, np.zeros(len(rows)))
-        grown._finish()
-        return grown
+        corner = self.covariance(inner, new[:, None] == new[None, :]) + self.noise * np.eye(len(rows))
+        return replace(
+            self,
+            L=linalg.append(self.L, cross, corner),
+            rows=np.vstack([self.rows, rows]),
+            X=np.vstack([self.X, numbers]),
+            paths=[*self.paths, *paths],
+            seeds=np.concatenate([self.seeds, new]),
+            places=[*self.places, *places_of(rows)],
+            alpha=np.append(self.alpha, np.zeros(len(rows))),
+        )

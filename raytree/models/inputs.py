@@ -54,6 +54,7 @@ class Inputs:
                 self.indicator.append(mark)
                 self.length.append(len(self.labels) - 1)
         self._height = 0.5 ** (1.0 / power)
+        self._last: tuple[Array, Array] | None = None
 
     @property
     def n_lengths(self) -> int:
@@ -65,7 +66,12 @@ class Inputs:
         return np.array([k for k, i in enumerate(self.parameter) if i in wanted], dtype=int)
 
     def __call__(self, rows: Array) -> Array:
-        """(n, C) numbers."""
+        """(n, C) numbers. Several posteriors ask for the same rows one after the other: the last answer is kept."""
+        if self._last is None or not np.array_equal(self._last[0], rows, equal_nan=True):
+            self._last = rows.copy(), self._numbers(rows)
+        return self._last[1]
+
+    def _numbers(self, rows: Array) -> Array:
         if not self.impute:
             rows = self._fill(rows)
         out = np.empty((len(rows), len(self.parameter)))

@@ -45,7 +45,7 @@ class Success:
         self, space: Space, rows: Array, paths: Sequence[Path], failed: np.ndarray, previous: dict | None = None, fit: bool = True
     ) -> None:
         model = TreeModel(space, Features(space), rows, np.where(failed, -2.0, 0.0), paths)
-        theta = model.fit(previous, EVALUATIONS) if fit else model.start(previous)
+        theta = model.fit(previous, EVALUATIONS).theta if fit else model.start(previous)
         self.theta = model.named(theta)
         self._posterior = model.posterior(theta)
 

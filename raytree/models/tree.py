@@ -2,8 +2,8 @@
 
     c ~ N(0, S),   g_p ~ GP(b_p, K_p),   y_i ~ N(g_{p_i}(x_i) + z_i' c, s2)                     (1)
 
-Everything is computed leaf by leaf: M_p = K_p + s2 I is factorised alone, and the leaves meet only in the D x D matrix
-Lambda = inv(S) + sum_p Z_p inv(M_p) Z_p', so that time is O(D^3 + sum_p (n_p^3 + n_p^2 D)) and no n x n matrix exists.
+Everything is computed leaf by leaf (`gp.likelihood`, `gp.posterior`): time is O(D^3 + sum_p (n_p^3 + n_p^2 D)), and no n x n
+matrix exists.
 
 Hyperparameters theta (all logarithms, MAP): noise, leaf amplitude and length-scales, variances of the weights. Leaves share
 them, but for a deviation per leaf amplitude and per length-scale that is shrunk towards 0 (ours: a leaf with two points
@@ -24,22 +24,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from raytree.gp import linalg
-from raytree.gp.context import CONTEXTS, HAZE, Context, hazy
-from raytree.gp.inference import Found, Member, ensemble
-from raytree.gp.inference import fit as map_fit
+from raytree.gp.context import CONTEXTS, EARLY_NOISE, Context, early
+from raytree.gp.inference import Found, Member, ensemble, fit
+from raytree.gp.kernels import matern52, squared_differences
+from raytree.gp.likelihood import Blocks, Slopes, Stack, negative_log_likelihood, stacked
 from raytree.gp.linalg import Array
+from raytree.gp.posterior import Gaussian, Process, posterior
 from raytree.gp.priors import normal
 from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features, is_unordered
-from raytree.models.leaves import Stack
-from raytree.models.tree_posterior import TreePosterior
 from raytree.space import Path, Space
 
 NOISE_FLOOR = 1e-12  # variance, in standardised units
 NOISY = 0.3
 """The variance of the noise that a second fit begins with."""
-_LOG_2PI = np.log(2.0 * np.pi)
-_SMALL = (2, 4, 8, 16, 32, 64)  # leaves up to these sizes are stacked; larger ones stand alone
 
 
 class Prior(NamedTuple):
@@ -65,7 +62,7 @@ PRIORS = {
     "decay": Prior(-1.5, 1.0, -6.0, 0.0),
     "offset": Prior(0.0, 1.0, -5.0, 5.0),
     "trend": Prior(0.0, 1.5, -10.0, 6.0),
-    "haze": Prior(*HAZE),
+    "early_noise": Prior(*EARLY_NOISE),
 }
 ROOT_VARIANCE = 1.0
 TIGHT = 0.05
@@ -113,7 +110,7 @@ class _Layout:
     def __init__(self, space: Space, features: Features, counts: dict[Path, int], settings: Settings) -> None:
         paths = list(counts)
         names: list[tuple[str, object]] = [("noise", None), ("amplitude", None)]
-        self.dims = {path: self.kernel_dims(space, path, settings) for path in paths}
+        self.dims = {path: kernel_dims(space, path, settings) for path in paths}
         used = sorted({i for dims in self.dims.values() for i in dims})
         self.kind = {i: length_kind(space, i) for i in used}
         names += [(kind, None) for kind in sorted(set(self.kind.values()))]
@@ -133,7 +130,7 @@ class _Layout:
             names += [("offset", path) for path in paths]
         context = CONTEXTS[settings.context].parameters if features.fidelity else ()
         if context:
-            names += [("trend", None), ("haze", None)]
+            names += [("trend", None), ("early_noise", None)]
         priors = [PRIORS[kind] for kind, _ in names] + [Prior(*parameter) for parameter in context]
         names += [("context", k) for k in range(len(context))]
         self.names = names
@@ -152,9 +149,10 @@ class _Layout:
                 self.sd[k] = max(TIGHT, self.sd[k] * n / (n + HALF_LOOSE))
         self.bounds = np.array([(p.low, p.high) for p in priors]).reshape(-1, 2)
 
-    @staticmethod
-    def kernel_dims(space: Space, path: Path, settings: Settings) -> tuple[int, ...]:
-        return tuple(i for i in space.free(path) if settings.leaf == "alive" or i not in space.shared)
+
+def kernel_dims(space: Space, path: Path, settings: Settings) -> tuple[int, ...]:
+    """The dimensions of a leaf's kernel."""
+    return tuple(i for i in space.free(path) if settings.leaf == "alive" or i not in space.shared)
 
 
 class Hyperparameters(NamedTuple):
@@ -167,11 +165,97 @@ class Hyperparameters(NamedTuple):
     weight_variance: Array  # (D,)
     offset: dict[Path, float]
     context: Array  # parameters of the context kernel
-    haze: float
+    early_noise: float
 
     def noise_at(self, fidelity: Array) -> Array:
         """The variance of evaluations around the function: of complete ones, the noise alone."""
-        return self.noise + self.haze * hazy(fidelity)
+        return self.noise + self.early_noise * early(fidelity)
+
+
+@dataclass(frozen=True)
+class LeafKernel:
+    """The kernel of every leaf, of paths that were never visited too: Matern-5/2 on the leaf's dimensions, times the context.
+
+    Inputs are the columns of the leaf's dimensions, and the fidelity if there is one.
+
+    Args:
+        space: the search space.
+        settings: which variant.
+        h: hyperparameters.
+        categorical: (d,) which coordinates have no order.
+        context: between fidelities, if rows have them.
+        dims: by path, its dimensions as far as they are known.
+    """
+
+    space: Space
+    settings: Settings
+    h: Hyperparameters
+    categorical: np.ndarray
+    context: Context | None
+    dims: dict[Path, np.ndarray]
+
+    def coordinates(self, block: Path) -> np.ndarray:
+        found = self.dims.get(block)
+        if found is None:
+            found = self.dims[block] = np.array(kernel_dims(self.space, block, self.settings), dtype=int)
+        return found
+
+    def amplitude(self, block: Path) -> float:
+        """The prior variance of a leaf's function."""
+        return self.h.amplitude.get(block, self.h.common_amplitude)
+
+    def inputs(self, block: Path, rows: Array) -> Array:
+        dims = self.coordinates(block)
+        return rows[:, dims] if self.context is None else rows[:, np.append(dims, self.space.d)]
+
+    def matrix(self, block: Path, a: Array, b: Array) -> Array:
+        dims = self.coordinates(block)
+        squared = squared_differences(a[:, : len(dims)], b[:, : len(dims)], self.categorical[dims])
+        k, _ = matern52(np.einsum("kij,k->ij", squared, self.h.inverse_squared_length[dims]))
+        factor: float | Array = self.amplitude(block)
+        if self.context is not None:
+            factor = factor * self.context(self.h.context, a[:, -1], b[:, -1])
+        return factor * k
+
+    def diagonal(self, block: Path, X: Array) -> Array:
+        variance = np.full(len(X), self.amplitude(block))
+        return variance if self.context is None else variance * self.context.diagonal(self.h.context, X[:, -1])
+
+    def noise(self, block: Path, X: Array) -> Array:
+        return np.full(len(X), self.h.noise) if self.context is None else self.h.noise_at(X[:, -1])
+
+    def gradient(self, block: Path, X: Array, x: Array) -> tuple[Array, Array]:
+        dims = self.coordinates(block)
+        factor: float | Array = self.amplitude(block)
+        if self.context is not None:
+            factor = factor * self.context(self.h.context, X[:, -1], x[-1:])[:, 0]
+        difference, categorical = X[:, : len(dims)] - x[: len(dims)], self.categorical[dims]
+        if categorical.any():
+            difference[:, categorical] = np.abs(difference[:, categorical]) > 1e-9
+        scaled = difference * self.h.inverse_squared_length[dims]
+        k, slope = matern52(np.sum(difference * scaled, axis=1))
+        scaled[:, categorical] = 0.0
+        return factor * k, (factor * slope)[:, None] * scaled
+
+
+class Leaves(NamedTuple):
+    """Some leaves of about one size, with what does not depend on hyperparameters."""
+
+    paths: list[Path]
+    stack: Stack
+    dims: np.ndarray  # (P, w) the dimensions of each leaf's kernel, -1 for padding
+    squared: Array  # (P, w, m, m) squared differences in each
+    y: Array  # (P, m)
+    Z: Array  # (P, m, D)
+    fidelity: Array  # (P, m)
+
+
+class LeafCovariance(NamedTuple):
+    """The kernel of some leaves (P, m, m), its slope by squared distance, and its derivatives (c, P, m, m) by the context."""
+
+    kernel: Array
+    slope: Array
+    by_context: Array
 
 
 class TreeModel:
@@ -191,22 +275,14 @@ class TreeModel:
     ) -> None:
         settings = settings or Settings()
         self.space, self.features, self.settings = space, features, settings
-        self.rows, self.y = rows, y
+        self.rows, self.y, self.paths = rows, y, list(paths)
         self.context: Context | None = CONTEXTS[settings.context] if features.fidelity else None
         members: dict[Path, list[int]] = {}
         for k, path in enumerate(paths):
             members.setdefault(path, []).append(k)
         self.members = {path: np.array(index) for path, index in members.items()}
         self.layout = _Layout(space, features, {path: len(index) for path, index in self.members.items()}, settings)
-        self._dims: dict[Path, np.ndarray] = {}
         self.categorical = np.array([is_unordered(p.domain) for p in space.parameters], dtype=bool)
-
-    def kernel_dims(self, path: Path) -> np.ndarray:
-        """The dimensions of a leaf's kernel, of a path that was never visited too."""
-        found = self._dims.get(path)
-        if found is None:
-            found = self._dims[path] = np.array(self.layout.kernel_dims(self.space, path, self.settings), dtype=int)
-        return found
 
     # Hyperparameters
 
@@ -250,18 +326,42 @@ class TreeModel:
             np.exp(log_variance),
             {path: value("offset", path) for path in self.members},
             np.array(context),
-            float(np.exp(value("haze"))) if self.context else 0.0,
+            float(np.exp(value("early_noise"))) if self.context else 0.0,
         )
 
     # Marginal likelihood
 
     @cached_property
-    def _stacks(self) -> list[Stack]:
-        groups: dict[int, list[Path]] = {}
-        for path, index in self.members.items():
-            size = next((s for s in _SMALL if len(index) <= s), 0)
-            groups.setdefault(size if size else -len(groups) - 1000, []).append(path)
-        return [Stack(self, paths) for _, paths in sorted(groups.items())]
+    def _leaves(self) -> list[Leaves]:
+        paths = list(self.members)
+        return [self._some([paths[k] for k in chosen], stack) for chosen, stack in stacked(list(self.members.values()))]
+
+    def _some(self, paths: list[Path], stack: Stack) -> Leaves:
+        dims = [np.array(self.layout.dims[path], dtype=int) for path in paths]
+        P, m = stack.rows.shape
+        width = max([len(d) for d in dims] + [1])
+        position = {int(column): k for k, column in enumerate(self.layout.columns)}
+        squared, columns = np.zeros((P, width, m, m)), np.full((P, width), -1)
+        Z, fidelity = np.zeros((P, m, len(position))), np.ones((P, m))
+        for p, (path, used) in enumerate(zip(paths, dims, strict=True)):
+            rows = self.rows[self.members[path]]
+            n, on = len(rows), self.features.on(path)
+            columns[p, : len(used)] = used
+            squared[p, : len(used), :n, :n] = squared_differences(rows[:, used], rows[:, used], self.categorical[used])
+            Z[p, :n, [position[int(c)] for c in on.columns]] = on.values(rows).T
+            if self.context is not None:
+                fidelity[p, :n] = rows[:, -1]
+        return Leaves(paths, stack, columns, squared, self.y[stack.rows] * stack.real, Z, fidelity)
+
+    def _covariance(self, h: Hyperparameters, leaves: Leaves) -> LeafCovariance:
+        inverse = np.append(h.inverse_squared_length, 0.0)[leaves.dims]  # 0 for padding: index -1
+        k, slope = matern52(np.einsum("pkij,pk->pij", leaves.squared, inverse))
+        amplitude = np.array([h.amplitude[path] for path in leaves.paths])[:, None, None]
+        kernel, slope = amplitude * k, amplitude * slope
+        if self.context is None:
+            return LeafCovariance(kernel, slope, np.empty((0, *kernel.shape)))
+        between, by_context = self.context.slopes(h.context, leaves.fidelity, leaves.fidelity)
+        return LeafCovariance(kernel * between, slope * between, by_context * kernel)
 
     def negative_log_posterior(self, theta: Array) -> tuple[float, Array]:
         """Minus log P(y | theta) P(theta), up to a constant, and its gradient (k,)."""
@@ -271,64 +371,69 @@ class TreeModel:
 
     def negative_log_likelihood(self, theta: Array) -> tuple[float, Array]:
         """Minus log P(y | theta), eq. (3), and its gradient (k,)."""
-        at = self.layout.at
-        h = self.unpack(theta)
-        columns = self.layout.columns
-        inverse_prior = 1.0 / h.weight_variance[columns]
-        parts = [stack.factor(h) for stack in self._stacks]
-        A = np.concatenate([part.A for part in parts])  # (rows, D): inv(L_p) Z_p'
-        v = np.concatenate([part.v for part in parts])
-        precision = A.T @ A
-        precision[np.diag_indices_from(precision)] += inverse_prior  # Lambda_c
-        L = linalg.cholesky(precision)
-        f = linalg.solve_lower(L, A.T @ v)
-        m = linalg.solve_upper(L, f)  # posterior mean of c
-        value = 0.5 * (
-            v @ v - f @ f + sum(part.log_det for part in parts) + linalg.log_det(L)
-            - np.sum(np.log(inverse_prior)) + len(self.y) * _LOG_2PI
-        )  # fmt: skip
+        h, columns = self.unpack(theta), self.layout.columns
+        covariances = [self._covariance(h, leaves) for leaves in self._leaves]
+        blocks = []
+        for leaves, made in zip(self._leaves, covariances, strict=True):
+            offset = np.array([h.offset[path] for path in leaves.paths])[:, None]
+            blocks.append(Blocks(leaves.stack, made.kernel, h.noise_at(leaves.fidelity), leaves.y - offset, leaves.Z))
+        value, slopes, by_weight = negative_log_likelihood(blocks, h.weight_variance[columns])
         gradient = np.zeros(len(theta))
-        residual = v - A @ m
-        C = linalg.solve_lower(L, A.T).T  # (rows, D)
-        begin = 0
-        for stack, part in zip(self._stacks, parts, strict=True):
-            end = begin + len(part.v)
-            stack.add_gradient(gradient, at, h, part, residual[begin:end], C[begin:end])
-            begin = end
-        # By the log-variance of a weight: 1/2 s_j ((Z inv(K) Z')_jj - (Z alpha)_j^2), with Z alpha = inv(S) m.
-        spread = linalg.solve_lower(L, np.diag(inverse_prior))
-        by_weight = 0.5 * (1.0 - np.sum(spread**2, axis=0) / inverse_prior - inverse_prior * m**2)
+        for leaves, made, slope in zip(self._leaves, covariances, slopes, strict=True):
+            self._add_leaves(gradient, h, leaves, made, slope)
+        self._add_weights(gradient, by_weight)
+        return value, gradient
+
+    def _add_leaves(self, gradient: Array, h: Hyperparameters, leaves: Leaves, made: LeafCovariance, slopes: Slopes) -> None:
+        """Adds the derivatives by the hyperparameters of some leaves' kernels."""
+        at, W = self.layout.at, slopes.by_covariance
+        by_noise = np.diagonal(W, axis1=1, axis2=2)
+        gradient[at["noise", None]] += h.noise * by_noise.sum()
+        if self.context is not None:
+            gradient[at["early_noise", None]] += h.early_noise * np.sum(by_noise * early(leaves.fidelity))
+        by_amplitude = np.sum(W * made.kernel, axis=(1, 2))
+        gradient[at["amplitude", None]] += by_amplitude.sum()
+        for c, by_parameter in enumerate(made.by_context):
+            gradient[at["context", c]] += np.sum(W * by_parameter)
+        by_length = np.einsum("pij,pkij->pk", W * made.slope, leaves.squared)
+        for p, path in enumerate(leaves.paths):
+            if ("amplitude_p", path) in at:
+                gradient[at["amplitude_p", path]] += by_amplitude[p]
+            if ("offset", path) in at:
+                gradient[at["offset", path]] += slopes.by_mean[p].sum()
+            for k, i in enumerate(leaves.dims[p].tolist()):
+                if i >= 0:
+                    step = by_length[p, k] * h.inverse_squared_length[i]
+                    gradient[at["length_i", i]] += step
+                    gradient[at[self.layout.kind[i], None]] += step
+
+    def _add_weights(self, gradient: Array, by_weight: Array) -> None:
+        """Adds the derivatives by the variances of the weights."""
+        at, columns = self.layout.at, self.layout.columns
         group, parameter = self.features.group[columns], self.features.parameter[columns]
-        if ("edge", None) in at:
-            gradient[at["edge", None]] = by_weight[group == EDGE].sum()
-        if ("trend", None) in at:
-            gradient[at["trend", None]] = by_weight[group == TREND].sum()
+        for kind, which in (("edge", EDGE), ("trend", TREND)):
+            if (kind, None) in at:
+                gradient[at[kind, None]] += by_weight[group == which].sum()
         for i in set(parameter[group == SHARED].tolist()):
-            gradient[at["shared", i]] = by_weight[(group == SHARED) & (parameter == i)].sum()
+            gradient[at["shared", i]] += by_weight[(group == SHARED) & (parameter == i)].sum()
         if ("decay", None) in at:
-            gradient[at["decay", None]] = by_weight @ np.maximum(self.features.order[columns] - 1.0, 0.0)
-        return float(value), gradient
+            gradient[at["decay", None]] += by_weight @ np.maximum(self.features.order[columns] - 1.0, 0.0)
 
-    def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Array:
-        """(k,) the MAP theta."""
-        return self.best(previous, max_evaluations).theta
+    # Inference
 
-    def best(self, previous: dict | None, max_evaluations: int) -> Found:
-        """The MAP theta and minus its log-posterior: the better one of `explanations`."""
-        return min(self.explanations(previous, max_evaluations), key=lambda found: found.value)
-
-    def explanations(self, previous: dict | None = None, max_evaluations: int = 60) -> list[Found]:
-        """Two local optima (k,) of theta, each with minus its log-posterior: from a warm start, and from much noise.
+    def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Found:
+        """The MAP theta and minus its log-posterior: the better one of two local optima, from a warm start and from much noise.
 
         Where there is next to no noise the likelihood is flat in it, and a fit that begins there explains noise by short
         length-scales for good.
         """
         noisy = self.start()
         noisy[self.layout.at["noise", None]] = np.log(NOISY)
-        return [
-            map_fit(self.negative_log_posterior, start, self.layout.bounds, max_evaluations)
+        found = [
+            fit(self.negative_log_posterior, start, self.layout.bounds, max_evaluations)
             for start in (self.start(previous), noisy)
         ]
+        return min(found, key=lambda optimum: optimum.value)
 
     def ensemble(self, theta: Array, rng: np.random.Generator) -> list[Member]:
         """Likely thetas around the MAP (k,), see `gp.inference`: with noise and without, which are equally likely beforehand."""
@@ -342,6 +447,16 @@ class TreeModel:
 
         return ensemble(flat, theta, self.layout.bounds, k, rng)
 
-    def posterior(self, theta: Array, target: float = 1.0) -> TreePosterior:
-        """The posterior at theta, see there for `target`."""
-        return TreePosterior(self, self.unpack(theta), target)
+    def process(self, theta: Array) -> Process:
+        """The Gaussian process at theta."""
+        h, known = self.unpack(theta), self.settings.improvement == "known"
+        dims = {path: np.array(dims, dtype=int) for path, dims in self.layout.dims.items()}
+        kernel = LeafKernel(self.space, self.settings, h, self.categorical, self.context, dims)
+        return Process(
+            kernel, self.space.d, self.context is not None, features=self.features, variance=h.weight_variance,
+            means=h.offset, evaluation_noise=h.noise if known else 0.0, tails=known, from_best_value=not known,
+        )  # fmt: skip
+
+    def posterior(self, theta: Array, target: float = 1.0) -> Gaussian:
+        """The posterior at theta; rows without a fidelity are meant at `target`."""
+        return posterior(self.process(theta), self.rows, self.y, self.paths, target)

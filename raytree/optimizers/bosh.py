@@ -1,11 +1,14 @@
 """Bayesian optimization by sampling hierarchically (Moss et al. 2020): which configuration, on which realization.
 
 A stochastic objective with a seed is many functions, one per seed, scattered around the one that matters. The hierarchical
-model of `models.hierarchical` tells them apart; max-value entropy (`acquisition.entropy`) says how much an evaluation of some
-configuration on some seed would tell about the best value of the target, and a fresh seed is always one of the choices. Running
-trials are members of a batch, eq. (2): what an evaluation would tell is reduced by what they will have told already.
+model of `models.hierarchical` tells them apart. What is wanted is one configuration to deploy: the acquisition is how much an
+evaluation of some configuration on some seed would improve the mean of what is recommended (`acquisition.knowledge`). A known
+configuration on another seed, a new one on a known seed and a fresh seed all compete, and nothing else decides how often
+something is repeated or how many seeds are used. Running trials count as evaluated, at their means.
 
-The defaults are ours; `BOSHOptimizer(space, **PAPER)` is the paper's method.
+The paper's acquisitions, how much an evaluation tells about the best value of the target (`acquisition.entropy`) with the batch
+term of its eq. (2), are settings; `BOSHOptimizer(space, **PAPER)` is the paper's method. What is left of ours under `PAPER`: the
+level of the target, the priors of hyperparameters, and the chance of success.
 
 The seed is a parameter of the search like any other here, `space` with it and `given_space` without, so that configurations,
 duplicates, states and histories know it; only the model and the maximiser look at it in a way of their own.
@@ -15,52 +18,78 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, direct
 
-from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gibbon, gumbel_maxima
-from raytree.acquisition.maximize import Candidate, box_of, maximize, numeric_slope
+from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gumbel_maxima, log_batch_entropy
+from raytree.acquisition.knowledge import Knowledge, contenders
+from raytree.acquisition.maximize import Candidate, Gain, Score, box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths, promising
 from raytree.design import MAX_INITIAL, Design
 from raytree.errors import SettingError, one_of
-from raytree.explain import Explanation
+from raytree.explain import Explanation, Notes
+from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array, one_thread
+from raytree.gp.posterior import Prediction
 from raytree.gp.transform import TRANSFORMS
-from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior
+from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior, places_of
 from raytree.models.inputs import Inputs
-from raytree.models.success import Success
-from raytree.observations import Status, Trial
-from raytree.optimizer import LISTABLE
-from raytree.optimizers.realizations import Realizations, domain_of
-from raytree.optimizers.surrogate import MOST_PATHS, Added, Fitted, SurrogateOptimizer, fitted_to, next_fit
+from raytree.optimizer import Optimizer
+from raytree.optimizers.realizations import Realizations, Seeds, domain_of
 from raytree.space import Path, Point, Space
+from raytree.space.added import Added
+from raytree.store import Data, Trial
+from raytree.strategies.answers import answer, explained
+from raytree.strategies.base import LISTABLE, Answer, Search, Strategy
+from raytree.strategies.fitted import (
+    MOST_KNOWN,
+    Chances,
+    Fitted,
+    Scaled,
+    dump_theta,
+    fitted_to,
+    latest,
+    load_theta,
+    most_likely,
+    transforms,
+)
+from raytree.strategies.improvement import MOST_PATHS
 
 logger = logging.getLogger("raytree")
 
 PAPER: dict[str, Any] = {
-    "max_realizations": "all", "acquisition": "mumbo", "maxima": "gumbel", "maximizer": "direct", "check": False,
-    "transform": "linear",
+    "acquisition": "mumbo", "initial_realizations": 2, "maxima": "gumbel", "maximizer": "direct", "transform": "linear",
 }  # fmt: skip
 
 EVALUATIONS = 40
 """Of the likelihood in one fit, from each of three starts."""
-PLACES, MAXIMA = 1000, 10
-"""Where the target is sampled to find its maxima, and how many samples."""
-STEP, STARTS = 1e-5, 5
-"""The acquisition is climbed by finite differences of this size, from so many starts: every seed has summits of its own."""
-MOST_SEEDS = 3
-"""Of a row's realizations, so many (the best by the closed form) are scored by quadrature."""
-CHECK_EVERY, SURE, TRIED = 2, 10, 5
-"""Up to one in so many trials repeats what has the best mean on another realization, until it was tried on so many; what was
-tried on so many, or on all in use, is known well enough to be recommended."""
+REFIT = 20
+"""Hyperparameters are estimated again when there is one new observation for so many old ones."""
+PLACES = 1000
+"""Where the target is sampled to find its maxima."""
+MAXIMA = 10
+"""How many maxima are sampled."""
+STEP = 1e-5
+"""The acquisition is climbed by finite differences of this size."""
+STARTS = 5
+"""From so many starts: every seed has summits of its own."""
 DIRECT_EVALUATIONS = 400
-NOISY, EVIDENCE, NO_EFFECT, ENOUGH = 0.25, 2.0, 1e-2, 30
-"""After so many trials: if this share of the variance is noise, and the data are hardly likelier with seeds than with noise
-alone (a difference of logarithms), the seed seems to be ignored; seed and noise together with less than this share of the
-target's variance seem to have no effect."""
+FINALISTS = 16
+"""Rows that are valued exactly, on every realization, after a search with a bound."""
+ENOUGH = 30
+"""Trials after which the seed may be suspected of having no effect."""
+NOISY = 0.25
+"""If this share of the variance is noise, the seed may be ignored by the trainable."""
+EVIDENCE = 2.0
+"""It is, if the data are likelier by less than this with seeds than with noise alone (a difference of logarithms)."""
+NO_EFFECT = 1e-2
+"""Seed and noise together with less than this share of the target's variance seem to have no effect."""
+
+Scores = Callable[[Path, Array], Array]
+"""(path, rows (m, d)) -> (m, p) what an evaluation of each on each realization is worth, a logarithm."""
 
 
 class View(NamedTuple):
@@ -74,285 +103,235 @@ class View(NamedTuple):
     acquisition: Array
 
 
-class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
-    """Optimizes the mean of a stochastic objective over seeds, and decides which seed to evaluate next.
+class HierarchicalInference:
+    """The hierarchical model over the course of a search.
 
     Args:
-        space: the search space, without the seed.
-        seed_key: where the seed stands in a configuration.
-        realizations: the only seeds there are, such as the numbers of K folds; any 31-bit integer but the largest if left out.
-        max_realizations: how many different seeds are used at most: a number, "all" (the paper: no limit), or "auto": for n
-            trials sqrt(2 n), not fewer either, see `optimizers.realizations`.
-        initial_realizations: over how many seeds the initial design is spread.
-        acquisition: "gibbon" (closed form) or "mumbo" (quadrature).
-        maxima: how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
-        diversity: weight of the batch term of eq. (2): 1, or "1/B^2" (Moss et al. 2021, appendix D: for batches much larger
-            than ten; B counts the running trials and the one asked for).
-        maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
-            decisions only).
-        check: whether up to every second trial repeats the configuration that would be recommended on another seed, until it was
-            tried on ten. A configuration that leads after one trial has mostly been lucky.
-        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
-        settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`; `num_initial` is d + 5 by default,
-            `pending` is "believer" (the batch term) or "ignore". With `max_t` only complete trials count.
+        space: the search space as it was given.
+        seeds: which trial has which seed.
+        seed: of whatever is random.
+        transform: the setting.
     """
 
-    PENDING = ("believer", "ignore")
+    def __init__(self, space: Space, seeds: Seeds, seed: int, transform: str) -> None:
+        self._space, self._seeds, self._transform = space, seeds, transform
+        self.inputs = Inputs(space, "hamming", True, 2, seed)
+        self._theta: Array | None = None
+        self._scale = ""  # the name of the transform that was chosen last
+        self.fitted_to = 0
+
+    def fit(self, data: Data, remember: bool = True) -> Fitted[HierarchicalPosterior]:
+        """Hyperparameters are estimated now and then, and always for what is not remembered: older ones than the data take the
+        last lucky trial at its word, and recommend it."""
+        known, scales = len(data.losses), transforms(self._transform, data)
+        data = self.enough(data)
+        if not remember or self._theta is None or known >= next_fit(self.fitted_to, REFIT):
+            found = most_likely(data, scales, lambda y: self._estimated(data, y))
+            if remember:
+                self._theta, self._scale, self.fitted_to = found.theta, found.name, known
+        else:
+            name = self._scale if self._scale in scales else next(iter(scales))
+            found = Scaled(name, scales[name], self._model(data, scales[name].forward(data.losses)), self._theta)
+        posterior = found.model.posterior(found.theta)
+        return fitted_to(posterior, found.scale, data.rows[:, : self._space.d], posterior.target_means(), data.paths)
+
+    def _model(self, data: Data, y: Array) -> HierarchicalGP:
+        numbers = self._seeds.numbers(data.trials)
+        rows = data.rows[:, : self._space.d]
+        return HierarchicalGP(self._space, self.inputs, rows, y, data.paths, numbers, self._seeds.finite)
+
+    def _estimated(self, data: Data, y: Array) -> tuple[HierarchicalGP, Array, float]:
+        model = self._model(data, y)
+        return model, *model.fit(self._theta, EVALUATIONS)
+
+    def enough(self, data: Data) -> Data:
+        """The data, or of very many whole configurations: the best by their means, and an even selection of the others.
+
+        A choice by single trials would keep a configuration's lucky ones.
+        """
+        if len(data.losses) <= MOST_KNOWN:
+            return data
+        groups: dict[bytes, list[int]] = {}
+        for k, place in enumerate(places_of(data.rows[:, : self._space.d])):
+            groups.setdefault(place, []).append(k)
+        ranked = sorted(groups.values(), key=lambda index: float(np.mean(data.losses[index])))
+        size = np.cumsum([len(index) for index in ranked])
+        half = int(np.searchsorted(size, MOST_KNOWN // 2, side="right"))
+        rest = sorted(ranked[half:])
+        share = (MOST_KNOWN - int(size[half - 1] if half else 0)) / max(1, int(size[-1] - (size[half - 1] if half else 0)))
+        even = rest[:: max(1, math.ceil(1.0 / share))]
+        return data.at(sorted(k for index in [*ranked[:half], *even] for k in index))
+
+    def state(self) -> dict[str, Any]:
+        return {"theta": dump_theta(self._theta), "transform": self._scale, "fitted_to": self.fitted_to}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._theta = load_theta(state["theta"], 4 + self.inputs.n_lengths)
+        self._scale, self.fitted_to = str(state["transform"]), int(state["fitted_to"])
+
+
+class Entropy(NamedTuple):
+    """The paper's acquisition: "gibbon" or "mumbo", how maxima are sampled, and the weight of the batch term."""
+
+    name: str
+    maxima: str
+    diversity: float | str
+
+
+class SeedStrategy(Strategy):
+    """Chooses a configuration and a seed.
+
+    Args:
+        search: what to work on.
+        seeds: which trial has which seed.
+        inference: the model.
+        entropy: the paper's acquisition, or None for the knowledge gradient.
+        by_direct: whether DIRECT maximises it.
+        treatment: of running trials: "believer" or "ignore".
+        seed_key: the name of the seed, for messages.
+    """
 
     def __init__(
         self,
-        space: Any,
-        *,
-        seed_key: str = "seed",
-        realizations: Sequence[Any] | None = None,
-        max_realizations: int | str = "auto",
-        initial_realizations: int = 2,
-        acquisition: str = "gibbon",
-        maxima: str = "exact",
-        diversity: float | str = 1.0,
-        maximizer: str = "gradient",
-        check: bool = True,
-        transform: str = "robust",
-        **settings: Any,
+        search: Search,
+        seeds: Seeds,
+        inference: HierarchicalInference,
+        entropy: Entropy | None,
+        by_direct: bool,
+        treatment: str,
+        seed_key: str,
     ) -> None:
-        self._seeds = domain_of(realizations)
-        super().__init__(space, Added("seed_key", seed_key, self._seeds), **settings)
-        self._realizations = Realizations(self._seeds, max_realizations, initial_realizations, self.seed)
-        one_of("transform", transform, TRANSFORMS)
-        self._check_method(acquisition, maxima, diversity, maximizer)
-        if settings.get("num_initial") is None:
-            self.num_initial = _default_length(self._plain, self.budget)
-            self._design = Design(self.space, self.num_initial, self.seed)
-        self._method: dict[str, Any] = {
-            "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
-            "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
-            "maxima": maxima, "diversity": diversity, "maximizer": maximizer, "check": bool(check), "transform": transform,
-        }  # fmt: skip
-        self._d = self._plain.d  # the seed stands behind these, unless there is only one: then it is a constant
-        self._inputs = Inputs(self._plain, "hamming", True, 2, self.seed)
+        super().__init__(search)
+        self.seeds, self.inference, self.entropy, self.by_direct = seeds, inference, entropy, by_direct
+        self.treatment, self._seed_key = treatment, seed_key
+        self.chances = Chances(search)
         self._warned = False
 
-    def _check_method(self, acquisition: str, maxima: str, diversity: float | str, maximizer: str) -> None:
-        one_of("acquisition", acquisition, ACQUISITIONS)
-        one_of("maxima", maxima, ("exact", "gumbel"))
-        one_of("maximizer", maximizer, ("gradient", "direct"))
-        number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and 0 <= diversity < math.inf
-        if diversity != "1/B^2" and not number:
-            raise SettingError("diversity", f"must be a weight of at least 0 or '1/B^2', got {diversity!r}.")
-        if maximizer == "direct" and self._plain.d:  # else the space is not known yet
-            box = box_of(self._plain, ()) if self._plain.n_paths == 1 else None
-            if box is None or box.discrete:
-                raise SettingError("maximizer", "DIRECT needs real parameters and no decisions.", "Use 'gradient'.")
+    # Rows without a model
 
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), **self._method}
+    def ready(self) -> bool:
+        return bool(self.search.trials.complete())
 
-    # Realizations
+    def added_value(self) -> Any:
+        return self.seeds.first()
 
-    def _usual(self) -> Any:
-        return self._seeds.render(self._pool()[0])
+    def at_random(self, rng: np.random.Generator, n: int) -> Array:
+        pool = self.seeds.pool()
+        return np.array([self.seeds.on(row, pool[int(rng.integers(len(pool)))]) for row in self.search.given.sample(rng, n)])
 
-    def _codes(self) -> list[int]:
-        """The code of every trial's realization, in order."""
-        return [self._code(trial) for trial in self.observations]
-
-    def _code(self, trial: Trial) -> int:
-        """The code of a trial's realization."""
-        return int(trial.point[self._d] or 0) if self.space.d > self._d else 0
-
-    def _pool(self) -> list[int]:
-        """The codes of the realizations in use."""
-        return self._realizations.pool(self._codes())
-
-    def _on(self, row: Array, code: int) -> Array:
-        """A row of the plain space on a realization."""
-        return np.append(row, self._seeds.unit(code)) if self.space.d > self._d else row
-
-    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
-        pool = self._pool()
-        return np.array([self._on(row, pool[int(rng.integers(len(pool)))]) for row in self._plain.sample(rng, n)])
-
-    def _leftover(self, rng: np.random.Generator) -> Point | None:
+    def leftover(self, rng: np.random.Generator) -> Point | None:
         """A point that was not tried on some realization of the pool; if there is none, on a fresh one if that is allowed."""
-        if self._plain.size > LISTABLE:
-            return super()._leftover(rng)
-        pool = self._pool()
-        fresh = self._realizations.reserve(pool, len(self.observations))
-        for codes in (pool, [] if fresh is None else [fresh]):
-            points = [(*point, code)[: self.space.d] for point in self._plain.points() for code in codes]
-            left = [point for point in points if not self.observations.used(point)]
+        given, space = self.search.given, self.search.space
+        if given.size > LISTABLE:
+            return super().leftover(rng)
+        for codes in (self.seeds.pool(), self.seeds.fresh()):
+            points = [(*point, code)[: space.d] for point in given.points() for code in codes]
+            left = [point for point in points if not self.search.trials.used(point)]
             if left:
                 return left[int(rng.integers(len(left)))]
         return None
 
-    def _initial(self, k: int) -> Array:
-        pool = self._pool()[: self._realizations.initial]
-        return self._on(super()._initial(k)[: self._d], pool[k % len(pool)])
+    def initial(self, design: Design, k: int) -> Array:
+        pool = self.seeds.initial()
+        return self.seeds.on(design.row(k)[: self.search.given.d], pool[k % len(pool)])
 
     # Proposing
 
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+    def fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
+        """The model for what is known now."""
+        return self.inference.fit(self.search.trials.losses(), remember)
+
+    def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
-            fitted = self._fit()
+            fitted = self.fit()
             self._suspect(fitted.posterior)
-            running = self._with_pending(fitted, rng)
-            check = self._check(fitted, running) if self._method["check"] and self._asks % CHECK_EVERY == 0 else []
-            if check:
-                return check
-            maxima, success = self._sample_maxima(fitted, rng), self._success()
-            used, pool = self._codes(), self._pool()
-            fresh = self._realizations.fresh(pool, len(used))
-            codes = pool if fresh is None else [*pool, fresh]
-            allowed = self._realizations.allowed(pool, used)
+            running, codes, success = self.with_running(fitted.posterior), self.seeds.candidates(), self.chances.now()
+            quick, exact, again = self._worth(fitted, running, codes, rng)
 
-            def scores(path: Path, rows: Array) -> Array:
-                """(m, p) of all realizations that may come next."""
-                return self._scores(fitted.posterior, running, maxima, path, rows, allowed, success)
+            def chance(path: Path, rows: Array) -> Array | float:
+                return 0.0 if success is None else success.log_chance(path, rows)
 
-            found = self._best(fitted, lambda path, rows: scores(path, rows).max(axis=1), rng)
+            def score(path: Path, rows: Array) -> Array:
+                return np.asarray(quick(path, rows).max(axis=1) + chance(path, rows))
+
+            found = self._best(fitted, score, rng)
+            for path, rows in again.items():  # each may be tried again, on another realization
+                found += [Candidate(float(v), path, row) for v, row in zip(score(path, rows), rows, strict=True)]
+            found.sort(key=lambda candidate: -candidate.value)
             chosen = []
-            for candidate in found:
-                values = scores(candidate.path, candidate.row[None])[0]
-                chosen += [
-                    (float(values[k]), self._on(candidate.row, codes[allowed[k]])) for k in np.argsort(-values).tolist()[:2]
-                ]
-            first = chosen[0]
-            return [first[1], *(row for _, row in sorted(chosen[1:], key=lambda pair: -pair[0]))]
+            for _, path, row in found[:FINALISTS]:
+                values = exact(path, row[None])[0] + chance(path, row[None])
+                chosen += [(float(values[k]), self.seeds.on(row, codes[k])) for k in np.argsort(-values).tolist()[:2]]
+            return [row for _, row in sorted(chosen, key=lambda pair: -pair[0])]
 
-    def _check(self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior) -> list[Array]:
-        """The configuration with the best mean, while it was tried on few realizations: on the one that would tell most.
+    def _worth(
+        self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior, codes: list[int], rng: np.random.Generator
+    ) -> tuple[Scores, Scores, dict[Path, Array]]:
+        """What evaluations are worth, roughly and exactly; and by path, rows that may be worth trying again."""
+        if self.entropy is None:
+            known = self.knowledge(running, codes)
+            return known.quick, known.exact, _by_path(running, known.contenders.which)
+        scores = self.entropies(fitted, running, self.seeds.places(codes), rng)
+        return scores, scores, {}
 
-        Where chance is mostly kind (nine landings of ten), a configuration that leads after one trial has mostly been lucky,
-        and a search for information goes on to the next lucky one.
-        """
-        trials = self._data().trials
-        valid = [k for k, trial in enumerate(trials) if trial.status is Status.FINISHED]
-        leader = trials[self._leader(fitted, valid or range(len(trials)))]
-        here = [trial for trial in self.observations if _place(trial, self._d) == _place(leader, self._d)]
-        taken = {self._code(trial) for trial in here}
-        tried = {self._code(trial) for trial in here if trial.status in (Status.FINISHED, Status.RUNNING)}
-        pool = self._pool()
-        left = [k for k, code in enumerate(pool) if code not in taken]
-        if not left or len(tried) >= SURE:
-            return []
-        tells = np.abs(running.joint(leader.path, leader.row[None, : self._d], left).correlation()[0])
-        return [self._on(leader.row[: self._d], pool[left[int(np.argmax(tells))]])]
+    def with_running(self, posterior: HierarchicalPosterior) -> HierarchicalPosterior:
+        """A posterior that knows of running trials."""
+        trials = latest(self.search.trials.running(), lambda path: ()) if self.treatment == "believer" else []
+        rows = np.array([trial.row[: self.search.given.d] for trial in trials])
+        return posterior.condition(rows, [trial.path for trial in trials], self.seeds.numbers(trials))
 
-    def _scores(
-        self,
-        known: HierarchicalPosterior,
-        running: HierarchicalPosterior,
-        maxima: Array,
-        path: Path,
-        rows: Array,
-        seeds: list[int],
-        success: Success | None,
-    ) -> Array:
-        """(m, p) eq. (2) for one more member of the batch, at rows (m, d) on realizations numbered as in the pool."""
-        joint = known.joint(path, rows, seeds)
-        rho = joint.correlation()
-        gamma = (maxima[None, :] + joint.mean[:, None]) / joint.sd[:, None]  # the target is a loss: its gain is -mean
-        value = gibbon(rho[:, :, None], gamma[:, None, :]).mean(axis=-1)
-        batch = self._batch_term(running, joint.variance, path, rows, seeds) if running is not known else 0.0
-        if self._method["acquisition"] != "gibbon":
-            bound = value + batch
-            value = np.full_like(bound, -np.inf)
-            at = np.argsort(-bound, axis=1)[:, :MOST_SEEDS]
-            line = np.arange(len(rows))[:, None]
-            function = ACQUISITIONS[self._method["acquisition"]]
-            value[line, at] = function(rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1)
-        return np.asarray(value + batch if success is None else np.exp(success.log_chance(path, rows))[:, None] * value + batch)
+    def knowledge(self, running: HierarchicalPosterior, codes: Sequence[int]) -> Knowledge:
+        """What evaluations on some realizations are worth: the gain of the recommended mean."""
+        position = {code: k for k, code in enumerate(codes)}
+        taken: dict[bytes, list[int]] = {}
+        for trial in self.search.trials:
+            if (code := self.seeds.code(trial)) in position:
+                taken.setdefault(places_of(self.search.given_row(trial))[0], []).append(position[code])
+        return Knowledge(running, contenders(running), self.seeds.places(codes), taken)
 
-    def _batch_term(self, running: HierarchicalPosterior, variance: Array, path: Path, rows: Array, seeds: list[int]) -> Array:
-        """(m, p) half the log of how much running trials shrink the variance of an evaluation: log |C| of eq. (2), greedily."""
-        weight = self._method["diversity"]
-        if weight == "1/B^2":
-            weight = 1.0 / (1 + len(running.X) - len(running.model.X)) ** 2
-        return np.asarray(0.5 * weight * np.log(running.joint(path, rows, seeds).variance / variance))
+    def entropies(
+        self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior, seeds: list[int], rng: np.random.Generator
+    ) -> Scores:
+        """The same by the paper: what they tell about the best value of the target."""
+        assert self.entropy is not None
+        maxima, (name, _, weight) = self._maxima(fitted, rng), self.entropy
+        known = fitted.posterior
+        extra = len(running.X) - len(known.X)
+        diversity = 1.0 / (1 + extra) ** 2 if isinstance(weight, str) else float(weight)
 
-    def _best(self, fitted: Fitted[HierarchicalPosterior], score: Any, rng: np.random.Generator) -> list[Candidate]:
-        """Rows of the plain space, best first."""
-        if self._method["maximizer"] == "direct":
-            return self._by_direct(score, rng)
+        def scores(path: Path, rows: Array) -> Array:
+            joint = known.evaluations(path, rows, seeds)
+            variance = running.evaluations(path, rows, seeds).variance if extra else joint.variance
+            return log_batch_entropy(name, joint, maxima, diversity * np.log(variance / joint.variance))
+
+        return scores
+
+    def _best(self, fitted: Fitted[HierarchicalPosterior], score: Score, rng: np.random.Generator) -> list[Candidate]:
+        """Rows of the given space, best first."""
+        space = self.search.given
+        if self.by_direct:
+            return _by_direct(space, score, rng)
 
         def slope(path: Path, row: Array) -> tuple[float, Array]:
-            return numeric_slope(score, box_of(self._plain, path), STEP)(path, row)
+            return numeric_slope(score, box_of(space, path), STEP)(path, row)
 
-        paths = promising(self._plain, known_paths(self._plain, fitted.visited, rng), score, MOST_PATHS, rng)
-        model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, paths, score, slope, fitted.around, rng, n_refined=STARTS, model=model)
+        paths = promising(space, known_paths(space, fitted.visited, rng), score, MOST_PATHS, rng)
+        gain = Gain(score, slope)
+        return maximize(space, paths, gain, fitted.around, rng, n_refined=STARTS, everywhere=fitted.best_row)
 
-    def _by_direct(self, score: Any, rng: np.random.Generator) -> list[Candidate]:
-        """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""
-        box = box_of(self._plain, ())
-        path = self._plain.paths()[0]
-        found = direct(lambda x: -float(score(path, x[None])[0]), Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000)
-        rows = np.vstack([found.x, self._plain.sample(rng, 16)])
-        return [Candidate(float(value), path, row) for row, value in zip(rows, score(path, rows), strict=True)]
-
-    def _sample_maxima(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> Array:
+    def _maxima(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> Array:
         """(k,) samples of the target's best gain: not less than what is already expected somewhere."""
-        rows = [self._plain.sample(rng, PLACES), *(trial.row[None, : self._d] for trial in self.observations)]
+        assert self.entropy is not None
+        given = self.search.given
+        rows = [given.sample(rng, PLACES), *(self.search.given_row(trial) for trial in self.search.trials)]
         places = np.unique(np.nan_to_num(np.concatenate(rows), nan=-1.0), axis=0)
         places = np.where(places < 0, np.nan, places)
-        mean, covariance = fitted.posterior.joint_target(places, self._plain.paths_of(places))
-        if self._method["maxima"] == "exact":
+        mean, covariance = fitted.posterior.joint(places, given.paths_of(places))
+        if self.entropy.maxima == "exact":
             drawn = exact_maxima(-mean, covariance, MAXIMA, rng)
         else:
             drawn = gumbel_maxima(-mean, np.sqrt(np.maximum(np.diag(covariance), 1e-12)), MAXIMA, rng)
         return np.maximum(drawn, -fitted.best + 1e-6)
-
-    def look(self, rows: Array) -> View:
-        """What the optimizer sees at rows (m, d) of one path, without the seed: to draw it. Leaves no trace."""
-        with one_thread():
-            fitted = self._fit(remember=False)
-            path = self._plain.path_of(rows[0])
-            prediction = fitted.posterior.predict(path, rows)
-            maxima = self._sample_maxima(fitted, np.random.default_rng([self.seed, 7]))
-            pool = self._pool()
-            running = self._with_pending(fitted, np.random.default_rng([self.seed, 7]))
-            scores = self._scores(fitted.posterior, running, maxima, path, rows, list(range(len(pool))), None)
-        mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
-        return View(rows, [self._seeds.render(code) for code in pool], self.observations.sign * mean, high - mean, scores)
-
-    def _trusted(self, trials: Sequence[Trial], valid: Sequence[int]) -> list[int]:
-        """Those whose configuration was tried on several realizations: luck is not recommended."""
-        if not self._method["check"]:
-            return list(valid)
-        realizations: dict[bytes, set[int]] = {}
-        for trial in self.observations.complete():
-            realizations.setdefault(_place(trial, self._d), set()).add(self._code(trial))
-        enough = min(TRIED, len(self._pool()))
-        return [k for k in valid if len(realizations.get(_place(trials[k], self._d), ())) >= enough]
-
-    # The model
-
-    def _fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
-        """Hyperparameters are estimated now and then, and always for what is not remembered: older ones than the data take the
-        last lucky trial at its word, and recommend it."""
-        known = self._known()
-        rows, losses, paths, trials = self._enough(known)
-        rows, numbers = rows[:, : self._d], self._numbers(trials)
-        scale, theta = self._transform(known), self._theta
-        model = HierarchicalGP(self._plain, self._inputs, rows, scale.forward(losses), paths, numbers)
-        if not remember or theta is None or len(known.losses) >= next_fit(self._fitted_to):
-            theta, _ = model.fit(self._theta, EVALUATIONS)
-            if remember:
-                self._theta, self._fitted_to = theta, len(known.losses)
-        posterior = model.posterior(theta)
-        return fitted_to(posterior, scale, rows, posterior.target_means(), paths)
-
-    def _numbers(self, trials: Sequence[Trial]) -> list[int]:
-        """The realizations of trials, by their place in the pool."""
-        number = {code: k for k, code in enumerate(self._pool())}
-        return [number[self._code(trial)] for trial in trials]
-
-    def _with_pending(self, fitted: Fitted[HierarchicalPosterior], rng: np.random.Generator) -> HierarchicalPosterior:
-        if self.treatment == "ignore":
-            return fitted.posterior
-        unknown = self._latest(self.pending)
-        rows = np.array([trial.row[: self._d] for trial in unknown])
-        return fitted.posterior.condition(rows, [trial.path for trial in unknown], self._numbers(unknown))
 
     def _suspect(self, posterior: HierarchicalPosterior) -> None:
         """Says once that the seed seems to have no effect, or none that it should have."""
@@ -360,55 +339,168 @@ class BOSHOptimizer(SurrogateOptimizer[HierarchicalPosterior]):
             return
         between, noise = posterior.deviation + posterior.offset, posterior.noise
         noisy = noise > NOISY * (posterior.target + between + noise)
-        key = self._method["seed_key"]
         if noisy and posterior.model.evidence_of_seeds(posterior.theta) < EVIDENCE:
             self._warned = True
             logger.warning(
                 "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "
                 "Seed everything random with it (data split, simulator, environment, numpy, the framework). If that is done, the "
-                "objective is chaotic, and nothing is wrong.", key,
+                "objective is chaotic, and nothing is wrong.", self._seed_key,
             )  # fmt: skip
         elif between + noise < NO_EFFECT * posterior.target:
             self._warned = True
             logger.warning(
                 "raytree: the objective seems not to depend on config[%r]; if it is deterministic, TreeSearcher is quicker.",
-                key,
+                self._seed_key,
             )
 
-    def _describe(self, fitted: Fitted[HierarchicalPosterior], trial: Trial) -> dict[str, float]:
-        mean, sd = self._in_units(fitted, fitted.posterior.predict(trial.path, self._plain_rows(trial)))
-        return {"target_mean": mean, "target_sd": sd}
+    # What was learnt
 
-    def _annotate(self, fitted: Fitted[HierarchicalPosterior], table: Any, title: str) -> Explanation:
+    def look(self, rows: Array) -> View:
+        """What the optimizer sees at rows (m, d) of one path, without the seed: to draw it. Leaves no trace."""
+        with one_thread():
+            fitted, pool = self.fit(remember=False), self.seeds.pool()
+            path, running = self.search.given.path_of(rows[0]), self.with_running(fitted.posterior)
+            prediction = fitted.posterior.predict(path, rows)
+            if self.entropy is None:
+                scores = self.knowledge(running, pool).exact(path, rows)
+            else:
+                rng = np.random.default_rng([self.search.seed, 7])
+                scores = self.entropies(fitted, running, self.seeds.places(pool), rng)(path, rows)
+        mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
+        return View(rows, self.seeds.shown(pool), self.search.trials.sign * mean, high - mean, np.exp(scores))
+
+    def answer(self) -> Answer | None:
+        trials = self.inference.enough(self.search.trials.losses()).trials
+        return answer(self.search, trials, lambda: self.fit(False), lambda _, valid: list(valid), 0.0) or super().answer()
+
+    def explain(self, title: str) -> Explanation:
+        if not self.ready():
+            return super().explain(title)
+
+        def describe(fitted: Fitted[HierarchicalPosterior], trial: Trial, row: Array) -> dict[str, Prediction]:
+            return {"target": fitted.posterior.predict(trial.path, row)}
+
+        return explained(self.search, title, lambda: self.fit(False), describe, self._notes)
+
+    def _notes(self, fitted: Fitted[HierarchicalPosterior]) -> Notes:
         p = fitted.posterior
-        total = p.target + p.deviation + p.offset + p.noise
-        shares = ", ".join(
-            f"{name} {100 * value / total:.0f}%"
-            for name, value in (
-                ("target", p.target),
-                ("seed x configuration", p.deviation),
-                ("seed", p.offset),
-                ("noise", p.noise),
-            )
-        )
-        return Explanation(table, title=title, notes=f"{len(self._pool())} realizations; prior variance: {shares}")
+        parts = {"target": p.target, "seed x configuration": p.deviation, "seed": p.offset, "noise": p.noise}
+        shares = ", ".join(f"{name} {100 * value / sum(parts.values()):.0f}%" for name, value in parts.items())
+        return Notes(f"{len(self.seeds.pool())} realizations; prior variance: {shares}")
 
     # State
 
-    def _theta_length(self) -> int:
-        return 4 + self._inputs.n_lengths
+    def state(self) -> dict[str, Any]:
+        return {"inference": self.inference.state(), "success": self.chances.state(), "warned": self._warned}
 
-    def _method_state(self) -> dict[str, Any]:
-        return {**super()._method_state(), "warned": self._warned}
-
-    def _restore_method(self, state: dict[str, Any]) -> None:
-        super()._restore_method(state)
+    def restore(self, state: dict[str, Any]) -> None:
+        self.inference.restore(state["inference"])
+        self.chances.restore(state["success"])
         self._warned = bool(state["warned"])
 
 
-def _place(trial: Trial, d: int) -> bytes:
-    """A trial's configuration without the seed, up to rounding."""
-    return np.round(trial.row[:d], 9).tobytes()
+def _by_path(posterior: HierarchicalPosterior, which: np.ndarray) -> dict[Path, Array]:
+    """Some rows of a posterior's data, by path."""
+    groups: dict[Path, list[int]] = {}
+    for k in which.tolist():
+        groups.setdefault(posterior.paths[k], []).append(k)
+    return {path: posterior.rows[index] for path, index in groups.items()}
+
+
+def _by_direct(space: Space, score: Score, rng: np.random.Generator) -> list[Candidate]:
+    """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""
+    box, path = box_of(space, ()), space.paths()[0]
+    found = direct(lambda x: -float(score(path, x[None])[0]), Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000)
+    rows = np.vstack([found.x, space.sample(rng, 16)])
+    return [Candidate(float(value), path, row) for row, value in zip(rows, score(path, rows), strict=True)]
+
+
+class BOSHOptimizer(Optimizer):
+    """Optimizes the mean of a stochastic objective over seeds, and decides which seed to evaluate next.
+
+    Args:
+        space: the search space, without the seed.
+        seed: see `Optimizer`, as for mode, num_initial, budget, on_error and max_t.
+        mode: "min" or "max".
+        num_initial: suggestions from the initial design; with the paper's acquisitions d + 5 by default.
+        budget: how many trials there will be, if known.
+        on_error: what a trial that ends in error means: "penalize" or "ignore".
+        max_t: the t at which a trial is complete; only complete ones count.
+        pending: what running trials are taken for: "believer" (they come out as expected) or "ignore".
+        seed_key: where the seed stands in a configuration.
+        realizations: the only seeds there are, such as the numbers of K folds: what counts is then the mean over them. Any
+            31-bit integer but the largest if left out: what counts is the mean over all that might be.
+        max_realizations: how many different seeds are used at most: a number, or "all" (no limit: what they are worth decides).
+        initial_realizations: over how many seeds the initial design is spread.
+        acquisition: "knowledge" (gain of the recommended mean), or the paper's "gibbon" (closed form) and "mumbo" (quadrature).
+        maxima: of the paper's, how the target's maximum is sampled: "exact" (joint samples) or "gumbel".
+        diversity: of the paper's, the weight of the batch term of eq. (2): 1, or "1/B^2" (Moss et al. 2021, appendix D: for
+            batches much larger than ten; B counts the running trials and the one asked for).
+        maximizer: "gradient" (Sobol points, the best refined) or "direct" (the paper; spaces of real parameters without
+            decisions only).
+        transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent), "bent", or
+            "linear" (the paper).
+    """
+
+    strategy: SeedStrategy
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = None,
+        budget: int | None = None,
+        on_error: str = "penalize",
+        max_t: float | str | None = None,
+        pending: str = "believer",
+        seed_key: str = "seed",
+        realizations: Sequence[Any] | None = None,
+        max_realizations: int | str = "all",
+        initial_realizations: int = 1,
+        acquisition: str = "knowledge",
+        maxima: str = "exact",
+        diversity: float | str = 1.0,
+        maximizer: str = "gradient",
+        transform: str = "robust",
+    ) -> None:
+        one_of("pending", pending, ("believer", "ignore"))
+        one_of("acquisition", acquisition, (*ACQUISITIONS, "knowledge"))
+        one_of("maxima", maxima, ("exact", "gumbel"))
+        one_of("maximizer", maximizer, ("gradient", "direct"))
+        one_of("transform", transform, TRANSFORMS)
+        number = isinstance(diversity, (int, float)) and not isinstance(diversity, bool) and 0 <= diversity < math.inf
+        if diversity != "1/B^2" and not number:
+            raise SettingError("diversity", f"must be a weight of at least 0 or '1/B^2', got {diversity!r}.")
+        given = space if isinstance(space, Space) else Space(space)
+        if maximizer == "direct" and given.d:  # else the space is not known yet
+            box = box_of(given, ()) if given.n_paths == 1 else None
+            if box is None or box.discrete:
+                raise SettingError("maximizer", "DIRECT needs real parameters and no decisions.", "Use 'gradient'.")
+        domain = domain_of(realizations)
+        method = {
+            "pending": pending, "seed_key": seed_key, "realizations": None if realizations is None else list(realizations),
+            "max_realizations": max_realizations, "initial_realizations": initial_realizations, "acquisition": acquisition,
+            "maxima": maxima, "diversity": diversity, "maximizer": maximizer, "transform": transform,
+        }  # fmt: skip
+        if num_initial is None and acquisition != "knowledge":
+            num_initial = _default_length(given, budget)
+
+        def strategy(made: Search) -> SeedStrategy:
+            seeds = Seeds(made, domain, Realizations(domain, max_realizations, initial_realizations, made.seed))
+            entropy = None if acquisition == "knowledge" else Entropy(acquisition, maxima, diversity)
+            inference = HierarchicalInference(made.given, seeds, made.seed, transform)
+            return SeedStrategy(made, seeds, inference, entropy, maximizer == "direct", pending, seed_key)
+
+        super().__init__(
+            given, strategy, method, Added("seed_key", seed_key, domain), seed=seed, mode=mode, num_initial=num_initial,
+            budget=budget, on_error=on_error, max_t=max_t,
+        )  # fmt: skip
+
+    def look(self, rows: Array) -> View:
+        """What the optimizer sees at rows (m, d) of one path, without the seed: to draw it. Leaves no trace."""
+        return self.strategy.look(rows)
 
 
 def _default_length(space: Space, budget: int | None) -> int:

@@ -1,53 +1,237 @@
 """Bayesian optimization with kernels for conditional spaces (Levesque et al. 2017): the models of `models.conditional`, EI.
 
 The defaults are ours; `PAPER` is the paper's GP-cond-ls (`GP-cond` with search="random"), its other methods differ in
-`kernel` and `impute`: `CondKernelOptimizer(space, **PAPER)`.
+`kernel` and `impute`: `CondKernelOptimizer(space, **PAPER)`. What is left of ours under `PAPER`: the chance of success, and the
+steps of a local search (the paper does not say how far a neighbour is).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from raytree.acquisition.improvement import log_improvement
 from raytree.acquisition.local_search import climb
-from raytree.acquisition.maximize import Candidate, maximize
-from raytree.acquisition.paths import known_paths, promising
+from raytree.acquisition.maximize import Candidate, Gain, maximize
+from raytree.acquisition.paths import promising
+from raytree.acquisition.pending import TREATMENTS
 from raytree.errors import SettingError, one_of
-from raytree.explain import Explanation
-from raytree.gp.context import CONTEXTS, TRENDS
-from raytree.gp.linalg import Array, one_thread
+from raytree.explain import Notes
+from raytree.gp.context import CONTEXTS
+from raytree.gp.inference import next_fit
+from raytree.gp.linalg import Array
+from raytree.gp.posterior import Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
-from raytree.models.conditional import KERNELS, PAPER_PRIORS, BlockGP
-from raytree.models.conditional_posterior import Mixture
+from raytree.models.conditional import KERNELS, LENGTHS, PAPER_PRIORS, ConditionalModel
 from raytree.models.inputs import Inputs
-from raytree.models.success import Success
-from raytree.observations import Losses
-from raytree.optimizers.fidelity import FidelityOptimizer
-from raytree.optimizers.surrogate import MOST_PATHS, Fitted, fitted_to, next_fit
-from raytree.space import Path
+from raytree.optimizer import Optimizer
+from raytree.space import Path, Space
+from raytree.store import Data, Trial
+from raytree.strategies.base import Search
+from raytree.strategies.fidelity import Fidelity, added_fraction
+from raytree.strategies.fitted import Fitted, Scaled, dump_theta, enough, fitted_to, load_theta, most_likely, transforms
+from raytree.strategies.improvement import MOST_PATHS, Find, ImprovementStrategy
 
 PLAIN: dict[str, Any] = {"transform": "linear", "improvement": "plain", "explore": False}
 PAPER: dict[str, Any] = {**PLAIN, "inference": "slice", "search": "local", "categories": "integer"}
 FLAT: dict[str, Any] = {**PLAIN, "kernel": "matern", "impute": False, "search": "gradient"}
 """A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
-INFERENCE, SEARCH = ("map", "slice"), ("auto", "gradient", "local", "random")
 EVALUATIONS = 40
 """Of the likelihood in one fit."""
-BURN_IN, DRAWS = 100, 10
-"""Of the slice sampler: sweeps before the first suggestion, samples for each."""
-CANDIDATES, STARTS, RESERVE = 1000, 10, 32
-"""Random rows; how many local searches; how many rows are handed on as a reserve against duplicates."""
+REFIT = 20
+"""Hyperparameters are estimated again when there is one new observation for so many old ones."""
+BURN_IN = 100
+"""Sweeps of the slice sampler before the first suggestion."""
+DRAWS = 10
+"""Samples of hyperparameters for each suggestion."""
+CANDIDATES = 1000
+"""Random rows among which the best starts of local searches are."""
+STARTS = 10
+"""Local searches, one of them from the best observation."""
+RESERVE = 32
+"""Rows handed on as a reserve against duplicates."""
 
 
-class CondKernelOptimizer(FidelityOptimizer[Mixture]):
+class ConditionalInference:
+    """The conditional model over the course of a search.
+
+    Args:
+        space: the search space as it was given.
+        seed: of Mondrian partitions, samples and ensembles.
+        inputs: rows as numbers.
+        kernel: a name of `KERNELS`.
+        context: the kernel between fidelities.
+        transform: the setting.
+        sampled: whether hyperparameters are sampled for every suggestion.
+        plain: whether improvement is that of the function itself.
+        fidelities: whether rows have a fidelity.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        inputs: Inputs,
+        kernel: str,
+        context: str,
+        transform: str,
+        sampled: bool,
+        plain: bool,
+        fidelities: bool,
+    ) -> None:
+        self._space, self._seed, self.inputs, self._kernel = space, seed, inputs, kernel
+        self._plain_inputs = Inputs(space, "hamming", True, KERNELS["conditional"].power, seed)
+        self._context, self._transform, self._sampled, self._plain = context, transform, sampled, plain
+        self._fidelities = fidelities
+        self._theta: Array | None = None
+        self._scale = ""  # the name of the transform that was chosen last
+        self.fitted_to = 0
+
+    def block_of(self, path: Path) -> Path:
+        return path if self._kernel == "conditional" else ()
+
+    def expect_curves(self) -> None:
+        self._fidelities = True
+        self._theta, self.fitted_to = None, 0  # there are more hyperparameters from now on
+
+    def model(self, data: Data, y: Array, alone: bool = False) -> ConditionalModel:
+        """The model of some data; of one path alone always with the conditional kernel."""
+        inputs, kernel = (self._plain_inputs, "conditional") if alone else (self.inputs, self._kernel)
+        context = self._context if self._fidelities else None
+        return ConditionalModel(
+            self._space, inputs, kernel, data.rows, y, data.paths, PAPER_PRIORS, self._seed, context, self._plain
+        )
+
+    def _likely(
+        self, data: Data, scales: dict[str, Transform], start: Array | None, alone: bool = False
+    ) -> Scaled[ConditionalModel]:
+        """The most likely hyperparameters, on the most likely scale."""
+
+        def fit(y: Array) -> tuple[ConditionalModel, Array, float]:
+            model = self.model(data, y, alone)
+            return model, *model.fit(start, EVALUATIONS)
+
+        return most_likely(data, scales, fit)
+
+    def _latest(self, data: Data, scales: dict[str, Transform]) -> Scaled[ConditionalModel]:
+        """The model with hyperparameters and scale as they were."""
+        name = self._scale if self._scale in scales else next(iter(scales))
+        model = self.model(data, scales[name].forward(data.losses))
+        return Scaled(name, scales[name], model, model.start() if self._theta is None else self._theta)
+
+    def fit(self, data: Data, target: float, remember: bool = True) -> Fitted[Mixture]:
+        known, scales = len(data.losses), transforms(self._transform, data)
+        data = enough(data, self.block_of)
+        due = self._sampled or known >= next_fit(self.fitted_to, REFIT)
+        found = self._likely(data, scales, self._theta) if due and not self._sampled else self._latest(data, scales)
+        thetas = found.theta[None]
+        if self._sampled:
+            rng = np.random.default_rng([self._seed, 5, known])
+            thetas = found.model.sample(self._theta, rng, DRAWS, BURN_IN)
+        if due and remember:
+            self._theta, self._scale, self.fitted_to = thetas[-1], found.name, known
+        return self._fitted(data, found, Mixture([found.model.posterior(theta, target) for theta in thetas]))
+
+    def alone(self, data: Data, target: float) -> Fitted[Mixture]:
+        found = self._likely(data, TRANSFORMS[self._transform](data.losses), None, alone=True)
+        return self._fitted(data, found, Mixture([found.model.posterior(found.theta, target)]))
+
+    def final(self, data: Data) -> Fitted[Mixture]:
+        """Averaged over likely hyperparameters: to interpolate is not to be certain."""
+        if self._sampled:
+            return self.fit(data, 1.0, remember=False)
+        known, scales = len(data.losses), transforms(self._transform, data)
+        data = enough(data, self.block_of)
+        found = self._likely(data, scales, self._theta)
+        members = found.model.ensemble(found.theta, np.random.default_rng([self._seed, 11, known]))
+        parts = [found.model.posterior(member.theta) for member in members]
+        return self._fitted(data, found, Mixture(parts, np.array([member.weight for member in members])))
+
+    def _fitted(self, data: Data, found: Scaled[ConditionalModel], posterior: Mixture) -> Fitted[Mixture]:
+        good = posterior.target_means() if self._fidelities else found.model.y
+        return fitted_to(posterior, found.scale, data.rows[:, : self._space.d], good, data.paths)
+
+    # What was learnt
+
+    def describe(self, fitted: Fitted[Mixture], trial: Trial, row: Array) -> dict[str, Prediction]:
+        return {"model": fitted.posterior.predict(trial.path, row)}
+
+    def notes(self, fitted: Fitted[Mixture]) -> Notes:
+        kernels = [part.process.kernel.theta for part in fitted.posterior.parts]  # type: ignore[attr-defined]
+        lengths = np.exp(fitted.posterior.weights @ np.array(kernels)[:, LENGTHS : LENGTHS + self.inputs.n_lengths])
+        shown = "\n".join(f"  {label}: {length:.3g}" for label, length in zip(self.inputs.labels, lengths, strict=True))
+        return Notes(f"length-scales (of a parameter's whole range)\n{shown}")
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        return {"theta": dump_theta(self._theta), "transform": self._scale, "fitted_to": self.fitted_to}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        context = 1 + len(CONTEXTS[self._context].parameters) if self._fidelities else 0
+        self._theta = load_theta(state["theta"], LENGTHS + self.inputs.n_lengths + context)
+        self._scale, self.fitted_to = str(state["transform"]), int(state["fitted_to"])
+
+
+def finder(space: Space, search: str) -> Find:
+    """How log-EI is maximised: "gradient", "local" or "random"."""
+
+    def by_gradient(
+        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
+        best = promising(space, paths, gain.score, MOST_PATHS, rng)
+        return maximize(space, best, gain, fitted.around, rng, everywhere=fitted.best_row)
+
+    def sampled(
+        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
+        """The best of random rows, or of local searches from the best of them and from the best observation."""
+
+        def score(rows: Array) -> Array:
+            return scores(space, posterior, gain, rows)
+
+        alone = paths[0] if len(paths) == 1 and space.n_paths > 1 else None
+        rows = space.sample(rng, CANDIDATES) if alone is None else space.on_path(alone, rng.random((CANDIDATES, space.d)))
+        values = score(rows)
+        if search != "random":
+            starts = np.concatenate([fitted.best_row[None], rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
+            ends, heights = climb(space, starts, score)
+            rows, values = np.concatenate([ends, rows]), np.concatenate([heights, values])
+        best = np.argsort(-values, kind="stable")[:RESERVE]
+        found = zip(best.tolist(), space.paths_of(rows[best]), strict=True)
+        return [Candidate(float(values[k]), path, rows[k]) for k, path in found]
+
+    return by_gradient if search == "gradient" else sampled
+
+
+def scores(space: Space, posterior: Mixture, gain: Gain, rows: Array) -> Array:
+    """(m,) the gain at rows (m, d) of any paths; paths of one block are scored together where only the block matters."""
+    paths = space.paths_of(rows)
+    groups: dict[Path, list[int]] = {}
+    for k, path in enumerate(paths):
+        groups.setdefault(path, []).append(k)
+    values = np.empty(len(rows))
+    for path, index in groups.items():
+        values[index] = gain.score(path, rows[index])
+    return values
+
+
+class CondKernelOptimizer(Optimizer):
     """Bayesian optimization with one Gaussian process whose kernel knows which parameters are alive.
 
     Args:
         space: the search space.
+        seed: see `Optimizer`, as for mode, num_initial, budget, on_error and max_t.
+        mode: "min" or "max".
+        num_initial: suggestions from the initial design.
+        budget: how many trials there will be, if known.
+        on_error: what a trial that ends in error means: "penalize" or "ignore".
+        max_t: the t at which a trial is complete, if some are stopped before.
+        pending: what running trials are taken for, see `acquisition.pending`: "believer", "fantasy", "thompson" or "ignore".
+        context: the kernel between fidelities, see `gp.context`: "quadratic", "decay" or "matern".
+        fidelity_key: where the fraction of a complete evaluation stands in a configuration, if the search is to choose it.
+        min_fidelity: the least such fraction.
         kernel: "conditional" (no covariance between different branches), "laplace", "mondrian" (its random-feature form),
             "matern" or "squared".
         impute: whether inactive parameters are set to their default; without, they are numbers that mean nothing.
@@ -56,17 +240,27 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         search: how EI is maximised: "gradient" (Sobol points on every path, the best refined by L-BFGS-B; not for the
             mondrian kernel), "local" (random points, then local search over neighbours), "random", or "auto": by gradient for
             smooth kernels, locally for the others.
-        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
+        transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent), "bent", or
+            "linear" (the paper).
         improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated amplitude) or
             "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
         explore: whether every second suggestion goes to the path that was tried least, once the model expects nothing.
-        settings: of methods that know fidelities, see `FidelityOptimizer`, and of every optimizer, see `Optimizer`.
     """
 
     def __init__(
         self,
         space: Any,
         *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = None,
+        budget: int | None = None,
+        on_error: str = "penalize",
+        max_t: float | str | None = None,
+        pending: str = "believer",
+        context: str = "quadratic",
+        fidelity_key: str | None = None,
+        min_fidelity: float = 1.0 / 27.0,
         kernel: str = "conditional",
         impute: bool = True,
         categories: str = "hamming",
@@ -75,136 +269,34 @@ class CondKernelOptimizer(FidelityOptimizer[Mixture]):
         transform: str = "robust",
         improvement: str = "known",
         explore: bool = True,
-        **settings: Any,
     ) -> None:
-        super().__init__(space, **settings)
+        one_of("pending", pending, TREATMENTS)
+        one_of("context", context, CONTEXTS)
         one_of("kernel", kernel, KERNELS)
-        one_of("inference", inference, INFERENCE)
-        one_of("search", search, SEARCH)
+        one_of("inference", inference, ("map", "slice"))
+        one_of("search", search, ("auto", "gradient", "local", "random"))
         one_of("transform", transform, TRANSFORMS)
         one_of("improvement", improvement, ("known", "plain"))
         if search == "gradient" and kernel == "mondrian":
             raise SettingError("search", "the mondrian kernel has no gradient.", "Use 'local' or 'random'.")
-        self._method: dict[str, Any] = {
+        added = added_fraction(fidelity_key, min_fidelity, max_t, pending)
+        method = {
+            "pending": pending, "context": context, "fidelity_key": fidelity_key, "min_fidelity": float(min_fidelity),
             "kernel": kernel, "impute": bool(impute), "categories": categories, "inference": inference, "search": search,
             "transform": transform, "improvement": improvement, "explore": bool(explore),
         }  # fmt: skip
-        self._inputs = Inputs(self._plain, categories, bool(impute), KERNELS[kernel].power, self.seed)
-        self._plain_inputs = Inputs(self._plain, "hamming", True, KERNELS["conditional"].power, self.seed)
+        way = search if search != "auto" else "gradient" if KERNELS[kernel].power == 2 else "local"
 
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), **self._method}
+        def strategy(made: Search) -> ImprovementStrategy:
+            fidelity = Fidelity(made, added)
+            inputs = Inputs(made.given, categories, bool(impute), KERNELS[kernel].power, made.seed)
+            model = ConditionalInference(
+                made.given, made.seed, inputs, kernel, context, transform, inference == "slice", improvement == "plain",
+                fidelity.on,
+            )  # fmt: skip
+            return ImprovementStrategy(made, model, finder(made.given, way), fidelity, pending, explore)
 
-    @property
-    def _climbs(self) -> bool:
-        smooth = KERNELS[self._method["kernel"]].power == 2
-        return self._method["search"] == "gradient" or (self._method["search"] == "auto" and smooth)
-
-    def _block_of(self, path: Path) -> Path:
-        return path if self._method["kernel"] == "conditional" else ()
-
-    # Proposing
-
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
-        with one_thread():
-            fitted = self._fit()
-            known = known_paths(self._plain, fitted.visited, rng)
-            if self._draws():
-                return self._drawn(fitted, self._places(fitted, known, rng), rng)
-            posterior, success = self._with_pending(fitted, rng), self._success()
-            if self._climbs:
-                found = self._maximize(fitted, posterior, success, known, rng)
-            else:
-                found = self._sampled(fitted, posterior, success, rng)
-            return self._suggested(fitted, posterior, success, self._elsewhere(found, success, known, rng))
-
-    def _sampled(
-        self, fitted: Fitted[Mixture], posterior: Mixture, success: Success | None, rng: np.random.Generator
-    ) -> list[Candidate]:
-        """The best of random rows, or of local searches from the best of them and from the best observation."""
-
-        def score(rows: Array) -> Array:
-            return self._scores(posterior, success, rows)
-
-        rows = self._plain.sample(rng, CANDIDATES)
-        values = score(rows)
-        if self._method["search"] != "random":
-            incumbent = fitted.around[fitted.visited[0]][:1]
-            starts = np.concatenate([incumbent, rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
-            ends, heights = climb(self._plain, starts, score)
-            rows, values = np.concatenate([ends, rows]), np.concatenate([heights, values])
-        best = np.argsort(-values, kind="stable")[:RESERVE]
-        paths = self._plain.paths_of(rows[best])
-        return [Candidate(float(values[k]), path, rows[k]) for k, path in zip(best.tolist(), paths, strict=True)]
-
-    def _scores(self, posterior: Mixture, success: Success | None, rows: Array) -> Array:
-        """(m,) log-EI at rows (m, d) of any paths, weighed by the chance of a valid value."""
-        paths = self._plain.paths_of(rows)
-        blocks: dict[Path, list[int]] = {}
-        for k, path in enumerate(paths):
-            blocks.setdefault(posterior.block_of(path), []).append(k)
-        values = np.empty(len(rows))
-        for index in blocks.values():
-            values[index] = log_improvement(posterior, paths[index[0]], rows[index])
-        return values if success is None else values + success.log_chances(paths, rows)
-
-    def _maximize(
-        self, fitted: Fitted[Mixture], posterior: Mixture, success: Success | None, paths: list[Path], rng: np.random.Generator
-    ) -> list[Candidate]:
-        score, slope = self._gains(posterior, success)
-        best = promising(self._plain, paths, score, MOST_PATHS, rng)
-        model = fitted.around[fitted.visited[0]][0]
-        return maximize(self._plain, best, score, slope, fitted.around, rng, model=model)
-
-    def expect_curves(self) -> None:
-        if self.observations.max_t is None:
-            self._theta, self._fitted_to = None, 0  # there are more hyperparameters from now on
-        super().expect_curves()
-
-    # The model
-
-    def _fit(self, remember: bool = True, target: float | None = None) -> Fitted[Mixture]:
-        known = self._known()
-        data = self._enough(known)
-        target = self._target(data) if target is None else target
-        scale = self._transform(known)
-        y = scale.forward(data.losses)
-        model = BlockGP(
-            self._plain, self._inputs, self._method["kernel"], data.rows, y, data.paths, PAPER_PRIORS, self.seed, self.context
-        )
-        thetas = np.array([model.start() if self._theta is None else self._theta])
-        due = self._method["inference"] == "slice" or len(known.losses) >= next_fit(self._fitted_to)
-        if self._method["inference"] == "slice":
-            rng = np.random.default_rng([self.seed, 5, self._asks])
-            thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
-        elif due:
-            thetas = model.fit(self._theta, EVALUATIONS)[None]
-        if due and remember:
-            self._theta, self._fitted_to = thetas[-1], len(known.losses)
-        return self._surrounded(model, thetas, target, scale)
-
-    def _final(self) -> Fitted[Mixture]:
-        return self._fit(remember=False, target=1.0)
-
-    def _surrounded(self, model: BlockGP, thetas: Array, target: float, scale: Transform) -> Fitted[Mixture]:
-        posterior = model.posterior(thetas, target, self._method["improvement"] == "plain")
-        good = model.y if self.context is None else posterior.target_means()
-        return fitted_to(posterior, scale, model.rows[:, : self._plain.d], good, model.paths)
-
-    def _alone(self, data: Losses) -> Fitted[Mixture]:
-        scale = next(iter(TRANSFORMS[self._method["transform"]](data.losses).values()))
-        y = scale.forward(data.losses)
-        model = BlockGP(self._plain, self._plain_inputs, "conditional", data.rows, y, data.paths, context=self.context)
-        target = float(data.rows[:, -1].max()) if self.context is not None else 1.0
-        return self._surrounded(model, model.fit(None, EVALUATIONS), target, scale)
-
-    def _annotate(self, fitted: Fitted[Mixture], table: Any, title: str) -> Explanation:
-        lengths = np.exp(np.mean([part.theta[2 : 2 + self._inputs.n_lengths] for part in fitted.posterior.parts], axis=0))
-        shown = "\n".join(f"  {label}: {length:.3g}" for label, length in zip(self._inputs.labels, lengths, strict=True))
-        return Explanation(table, title=title, notes=f"length-scales (of a parameter's whole range)\n{shown}")
-
-    # State
-
-    def _theta_length(self) -> int:
-        context = 0 if self.context is None else TRENDS + 1 + len(CONTEXTS[self.context].parameters)
-        return 2 + self._inputs.n_lengths + context
+        super().__init__(
+            space, strategy, method, added, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,
+            max_t=max_t,
+        )  # fmt: skip

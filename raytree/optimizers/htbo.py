@@ -1,7 +1,9 @@
 """Heteroscedastic treed Bayesian optimization (Assael et al. 2014): objectives that change character across the space.
 
 A regression tree cuts the space where the values change; every leaf has a Gaussian process with hyperparameters of its own,
-which borrow from the leaf's ancestors (`models.treed`). `BO` and `BO_WARP` are the paper's baselines with the same inference.
+which borrow from the leaf's ancestors (`models.treed`). `HTBOOptimizer(space, **PAPER)` is the paper's method, `BO` and
+`BO_WARP` are its baselines with the same inference. What is left of ours under `PAPER`: the chance of success, the priors of
+hyperparameters (the paper does not give them), and that the best rows are refined by gradients inside their leaf.
 """
 
 from __future__ import annotations
@@ -14,52 +16,335 @@ from typing import Any
 import numpy as np
 from scipy.stats import qmc
 
-from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import EXACT, Candidate, box_of, numeric_slope, refine
+from raytree.acquisition import pending as running_trials
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.maximize import EXACT, Candidate, Gain, box_of, refine
 from raytree.acquisition.paths import known_paths
-from raytree.errors import StateError, one_of
-from raytree.explain import Explanation
+from raytree.acquisition.pending import TREATMENTS
+from raytree.design import Design
+from raytree.errors import SettingError, StateError, one_of
+from raytree.explain import Explanation, Notes
+from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array, one_thread
-from raytree.gp.transform import TRANSFORMS
+from raytree.gp.posterior import Mixture, Prediction
 from raytree.models.inputs import Inputs
 from raytree.models.partition import Node
 from raytree.models.success import Success
-from raytree.models.treed import TreedGP, TreedPosterior
+from raytree.models.treed import THIN, Partitioned, TreedGP, WarpedKernel
+from raytree.optimizer import Optimizer
 from raytree.optimizers.pool import Pool
-from raytree.optimizers.surrogate import EXPLORE_EVERY, NEGLIGIBLE, Fitted, SurrogateOptimizer, fitted_to, next_fit
 from raytree.space import Categorical, Path, Point
+from raytree.store import Data, Trial
+from raytree.strategies.answers import answer, explained
+from raytree.strategies.base import Answer, Search, Strategy
+from raytree.strategies.fitted import Chances, Fitted, dump_theta, enough, fitted_to, latest, load_theta, transforms
+from raytree.strategies.improvement import EXPLORE_EVERY, MOST_PATHS, NEGLIGIBLE
 
+PAPER: dict[str, Any] = {
+    "inference": "slice", "transform": "linear", "explore": False, "centred": False, "thin": False, "sobol": 20_000,
+}  # fmt: skip
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
 
-EVALUATIONS, LEAF_EVALUATIONS, LEAVES_TOGETHER = 20, (3, 12), 160
-"""Of eq. (2): for the whole; for every leaf from there, at least and at most; for all leaves together."""
-BURN_IN, DRAWS = 100, 10
-CANDIDATES, SPRAY, SPREAD = 2**14, 10, 1e-3
-"""Sobol points, and points around the best observation with their deviation."""
-REFINED, STEPS = 4, 15
-"""How many of the best are refined, with how many gradients."""
+EVALUATIONS = 20
+"""Of eq. (2), for the whole."""
+LEAF_EVALUATIONS = (3, 12)
+"""For every leaf from there, at least and at most."""
+LEAVES_TOGETHER = 160
+"""For all leaves together."""
+REFIT = 20
+"""Hyperparameters of the whole are estimated well when there is one new observation for so many old ones."""
+BURN_IN = 100
+"""Sweeps of the slice sampler before the first suggestion."""
+DRAWS = 10
+"""Samples of hyperparameters for each suggestion."""
+SOBOL = 2**14
+"""Sobol points at which EI is looked at; the paper has 20,000."""
+LARGEST_SOBOL = 1_000_000
+SPRAY = 10
+"""Points around the best observation."""
+SPREAD = 1e-3
+"""Their deviation from it."""
+REFINED = 4
+"""How many of the best points are refined."""
+STEPS = 15
+"""With how many gradients."""
 CLOSE = 0.05
 """Of the unit interval: a leaf ends at its last point, and beyond it another one expects nothing, so that a search can creep."""
-RESERVE, MOST_DRAWN = 32, 512
-"""Rows handed on against duplicates, and rows of a pool among which a drawn function is minimised."""
+RESERVE = 32
+"""Rows handed on against duplicates."""
+MOST_DRAWN = 512
+"""Rows of a pool among which a drawn function is minimised."""
 
 
-class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
+class TreedInference:
+    """The treed model over the course of a search.
+
+    Args:
+        search: what to work on.
+        warp: whether ordered parameters are warped.
+        tree: whether there is a tree.
+        conditioning: "all" or "leaf".
+        sampled: whether hyperparameters are sampled for every suggestion.
+        transform: the setting.
+        centred: whether priors of leaves are centred at the whole.
+        thin: the most points of a node above a leaf; None for all.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        warp: bool,
+        tree: bool,
+        conditioning: str,
+        sampled: bool,
+        transform: str,
+        centred: bool,
+        thin: int | None,
+    ) -> None:
+        self._search, self.inputs = search, Inputs(search.space, "hamming", True, 2, search.seed)
+        self._warp, self._tree, self._conditioning, self._sampled = warp, tree, conditioning, sampled
+        self._transform, self._centred, self._thin = transform, centred, thin
+        self._theta: Array | None = None
+        self.fitted_to = 0
+
+    def block_of(self, path: Path) -> Path:
+        return ()
+
+    def fit(self, data: Data, remember: bool = True) -> Fitted[Partitioned]:
+        """The model for what is known now; looking (`remember=False`) leaves no trace."""
+        known, scale = len(data.losses), next(iter(transforms(self._transform, data).values()))
+        data = enough(data, self.block_of)
+        y = scale.forward(data.losses)
+        model = TreedGP(
+            self._search.space, self.inputs, data.rows, y, self._warp, self._tree, self._conditioning, self._search.seed,
+            self._centred, self._thin,
+        )  # fmt: skip
+        due = self._sampled or known >= next_fit(self.fitted_to, REFIT)
+        if self._sampled:
+            rng = np.random.default_rng([self._search.seed, 5, known])
+            whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
+        else:
+            each = int(np.clip(LEAVES_TOGETHER // len(model.paths), *LEAF_EVALUATIONS))
+            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, each)
+        if remember:
+            self._theta, self.fitted_to = whole, known if due else self.fitted_to
+        return fitted_to(model.posterior(thetas), scale, data.rows, y, data.paths)
+
+    def notes(self, fitted: Fitted[Partitioned]) -> Notes:
+        """The leaves, in words."""
+        posterior, lines = fitted.posterior, []
+        for leaf, path in zip(posterior.leaves, posterior.root.walk(), strict=True):
+            rules = [self._rule(node, child) for node, child in itertools.pairwise(path)]
+            kernels = [part.process.kernel for part in leaf.parts]
+            theta = np.mean([kernel.theta for kernel in kernels if isinstance(kernel, WarpedKernel)], axis=0)
+            mean = self._search.trials.sign * float(fitted.scale.backward(np.array([theta[2]]))[0])
+            lengths = np.exp(theta[3 : 3 + self.inputs.n_lengths])
+            shown = ", ".join(f"{label} {length:.2g}" for label, length in zip(self.inputs.labels, lengths, strict=True))
+            rule = " and ".join(rules) or "everywhere"
+            lines.append(f"  {rule}: {len(path[-1].rows)} points, mean {mean:.4g}, length-scales {shown}")
+        return Notes("leaves (points on a border are in both)\n" + "\n".join(lines))
+
+    def _rule(self, node: Node, child: Node) -> str:
+        space = self._search.space
+        name, domain, _ = space.parameters[node.parameter]
+        value = domain.render(domain.code(node.at))
+        if node.equality:
+            cells = space.cells.get(node.parameter)
+            shown = cells.labels[int(domain.code(node.at))] if cells is not None and isinstance(domain, Categorical) else value
+            return f"{name} {'is' if child is node.low else 'is not'} {shown}"
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        return f"{name} {'<=' if child is node.low else '>='} {shown}"
+
+    def state(self) -> dict[str, Any]:
+        return {"theta": dump_theta(self._theta), "fitted_to": self.fitted_to}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        laws = sum(mark < 0 for mark in self.inputs.indicator) if self._warp else 0
+        self._theta = load_theta(state["theta"], 3 + self.inputs.n_lengths + 2 * laws)
+        self.fitted_to = int(state["fitted_to"])
+
+
+class TreedStrategy(Strategy):
+    """Expected improvement under the treed model, over the whole space or a finite pool.
+
+    Args:
+        search: what to work on.
+        inference: the model.
+        treatment: of running trials, see `acquisition.pending`.
+        pool: the only configurations there are, if they are finite.
+        explore: whether to look where the model is least certain when it expects nothing, or only digits.
+        sobol: points at which improvement is looked at.
+    """
+
+    def __init__(
+        self, search: Search, inference: TreedInference, treatment: str, pool: Pool | None, explore: bool, sobol: int
+    ) -> None:
+        super().__init__(search)
+        self.inference, self.treatment, self.pool = inference, treatment, pool
+        self.explore, self.sobol = explore, sobol
+        self.chances = Chances(search)
+
+    # Rows without a model
+
+    def ready(self) -> bool:
+        return bool(self.search.trials.complete())
+
+    def initial(self, design: Design, k: int) -> Array:
+        row = design.row(k)
+        return row if self.pool is None else self.pool.nearest(row, self.search.trials)
+
+    def at_random(self, rng: np.random.Generator, n: int) -> Array:
+        return super().at_random(rng, n) if self.pool is None else self.pool.rows[rng.integers(len(self.pool.rows), size=n)]
+
+    def leftover(self, rng: np.random.Generator) -> Point | None:
+        if self.pool is None:
+            return super().leftover(rng)
+        left = self.pool.left(self.search.trials)
+        return self.pool.points[left[int(rng.integers(len(left)))]] if len(left) else None
+
+    # Proposing
+
+    def fit(self, remember: bool = True) -> Fitted[Partitioned]:
+        """The model for what is known now."""
+        return self.inference.fit(self.search.trials.losses(), remember)
+
+    def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
+        with one_thread():
+            space = self.search.space
+            fitted = self.fit()
+            if self.treatment == "thompson" and self.search.trials.running():
+                rows = self._drawn_from(fitted, rng)
+                return running_trials.lowest_of_drawn(fitted.posterior, rows, space.paths_of(rows), rng)
+            posterior, success = self._with_running(fitted.posterior, rng), self.chances.now()
+            if self.pool is not None:
+                rows = self.pool.rows[self.pool.left(self.search.trials)]
+                return rows[np.argsort(-self.scores(posterior, success, rows), kind="stable")[:RESERVE]]
+            best = fitted.best_row[None]
+            spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, space.d))
+            units = qmc.Sobol(space.d, scramble=True, rng=rng).random(self.sobol) if space.d else np.empty((1, 0))
+            rows = space.mask(np.vstack([units, np.clip(spray, 0.0, 1.0)]))
+            values = self.scores(posterior, success, rows)
+            order = np.argsort(-values, kind="stable")
+            refined = [self._refined(posterior, success, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
+            refined.sort(key=lambda candidate: -candidate.value)
+            found = [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
+            settled = refined[0].value < math.log(NEGLIGIBLE) or self.is_close(refined[0].row)
+            if self.explore and settled and ask % EXPLORE_EVERY == 0:
+                unknown = posterior.predict((), rows).sd  # of all leaves: large where a leaf's function is rough
+                found.insert(0, rows[int(np.argmax(unknown))])
+            return found
+
+    def _with_running(self, posterior: Partitioned, rng: np.random.Generator) -> Partitioned:
+        """A posterior that knows of running trials."""
+        trials = latest(self.search.trials.running(), self.inference.block_of)
+        if not trials or self.treatment == "ignore":
+            return posterior
+        rows, paths = np.array([trial.row for trial in trials]), [trial.path for trial in trials]
+        if self.treatment != "fantasy":
+            return posterior.condition(rows, paths)
+        guesses = running_trials.draws(posterior, rows, paths, running_trials.FANTASIES, rng)
+        each = [posterior.condition(rows, paths, values) for values in guesses]
+        leaves = zip(*(made.leaves for made in each), strict=True)
+        return posterior.with_leaves([Mixture([part for mixture in leaf for part in mixture.parts]) for leaf in leaves])
+
+    def is_close(self, row: Array) -> bool:
+        """Whether a trial was so close to a row that another one there is a matter of digits."""
+        known = np.array([trial.row for trial in self.search.trials])
+        apart = np.where(np.isnan(known) & np.isnan(row), 0.0, np.abs(known - row))
+        named = [isinstance(p.domain, Categorical) for p in self.search.space.parameters]
+        apart[:, named] = np.where(apart[:, named] > 1e-9, 1.0, apart[:, named])
+        return bool(np.min(np.nan_to_num(apart, nan=1.0).max(axis=1, initial=0.0)) < CLOSE)
+
+    def _drawn_from(self, fitted: Fitted[Partitioned], rng: np.random.Generator) -> Array:
+        """(m, d) rows among which a drawn function is minimised."""
+        space = self.search.space
+        if self.pool is None:
+            paths = known_paths(space, fitted.visited, rng)[:MOST_PATHS]
+            return running_trials.places(space, paths, fitted.around, rng)
+        left = self.pool.left(self.search.trials)
+        return self.pool.rows[rng.permutation(left)[:MOST_DRAWN]]
+
+    def scores(self, posterior: Partitioned, success: Success | None, rows: Array) -> Array:
+        """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
+        leaves, values = posterior.leaf_of(rows), np.empty(len(rows))
+        for leaf in np.unique(leaves).tolist():
+            index = leaves == leaf
+            values[index] = log_improvement(posterior.leaves[leaf], (), rows[index])
+        return values if success is None else values + success.log_chances(self.search.space.paths_of(rows), rows)
+
+    def _refined(self, posterior: Partitioned, success: Success | None, row: Array, value: float) -> Candidate:
+        """The score climbed from a row inside its leaf, where it is continuous, and its path."""
+        space = self.search.space
+        start = Candidate(value, space.path_of(row), row)
+        box, leaf = box_of(space, start.path), int(posterior.leaf_of(row[None])[0])
+        ends = posterior.boxes()[leaf][box.continuous]
+        inside = np.column_stack([np.maximum(box.bounds[:, 0], ends[:, 0]), np.minimum(box.bounds[:, 1], ends[:, 1])])
+
+        def score(path: Path, rows: Array) -> Array:
+            return self.scores(posterior, success, rows)
+
+        def slope(path: Path, row: Array) -> tuple[float, Array]:
+            value, gradient = log_improvement_slope(posterior.leaves[leaf], (), row)
+            if success is None:
+                return value, gradient
+            chance, by_row = success.log_chance_slope(path, row)
+            return value + chance, gradient + by_row
+
+        return refine(space, start, box._replace(bounds=inside), Gain(score, slope), STEPS, EXACT)
+
+    # Answers
+
+    def answer(self) -> Answer | None:
+        trials = enough(self.search.trials.losses(), self.inference.block_of).trials
+        return answer(self.search, trials, lambda: self.fit(False), lambda _, valid: list(valid), 0.0) or super().answer()
+
+    def explain(self, title: str) -> Explanation:
+        if not self.ready():
+            return super().explain(title)
+
+        def describe(fitted: Fitted[Partitioned], trial: Trial, row: Array) -> dict[str, Prediction]:
+            return {"model": fitted.posterior.predict(trial.path, row)}
+
+        return explained(self.search, title, lambda: self.fit(False), describe, self.inference.notes)
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        pool = None if self.pool is None else self.pool.fingerprint
+        return {"inference": self.inference.state(), "success": self.chances.state(), "candidates": pool}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.inference.restore(state["inference"])
+        self.chances.restore(state["success"])
+        if state["candidates"] != (None if self.pool is None else self.pool.fingerprint):
+            raise StateError("candidates", "are not those of the saved search.", "Give the same candidates, in the same order.")
+
+
+class HTBOOptimizer(Optimizer):
     """Bayesian optimization with a Gaussian process per leaf of a regression tree.
 
     Args:
         space: the search space.
+        seed: see `Optimizer`, as for mode, num_initial, budget, on_error and max_t.
+        mode: "min" or "max".
+        num_initial: suggestions from the initial design.
+        budget: how many trials there will be, if known.
+        on_error: what a trial that ends in error means: "penalize" or "ignore".
+        max_t: the t at which a trial is complete; only complete ones count.
+        pending: what running trials are taken for, see `acquisition.pending`: "believer", "fantasy", "thompson" or "ignore".
         warp: whether ordered parameters are warped by Beta laws, estimated too.
         conditioning: what a leaf's predictions are conditioned on: "all" observations or those of the "leaf".
-        inference: of hyperparameters: "map", or "slice" (EI is averaged over samples).
+        inference: of hyperparameters: "map", or "slice" (EI is averaged over samples; the paper).
         tree: whether there is a tree at all.
-        transform: of the losses, see `gp.transform`: "robust", or "linear" (the paper).
+        transform: of the losses, see `gp.transform`: "bent", or "linear" (the paper).
+        explore: whether every second suggestion goes where the model is least certain, once it expects nothing or only digits.
+        centred: whether the prior of a leaf's hyperparameters is centred at those of the whole.
+        thin: whether large nodes above a leaf take part with a sample of their points.
+        sobol: points at which improvement is looked at (the paper: 20,000).
         candidates: if given, only these configurations are ever suggested, each once: a list of configurations, a DataFrame with
             a column per parameter, or an array (n, d) in the order of the space's parameters. Not part of a saved state: give
             them again to restore.
-        settings: of every optimizer with a model, see `SurrogateOptimizer` and `Optimizer`. With `max_t` only complete trials
-            count.
     """
 
     OBJECTS = ("candidates",)
@@ -68,162 +353,43 @@ class HTBOOptimizer(SurrogateOptimizer[TreedPosterior]):
         self,
         space: Any,
         *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = None,
+        budget: int | None = None,
+        on_error: str = "penalize",
+        max_t: float | str | None = None,
+        pending: str = "believer",
         warp: bool = False,
         conditioning: str = "all",
         inference: str = "map",
         tree: bool = True,
-        transform: str = "robust",
+        transform: str = "bent",
+        explore: bool = True,
+        centred: bool = True,
+        thin: bool = True,
+        sobol: int = SOBOL,
         candidates: Any = None,
-        **settings: Any,
     ) -> None:
-        super().__init__(space, **settings)
+        one_of("pending", pending, TREATMENTS)
         one_of("conditioning", conditioning, ("all", "leaf"))
         one_of("inference", inference, ("map", "slice"))
-        one_of("transform", transform, TRANSFORMS)
-        self._method: dict[str, Any] = {
-            "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
-            "transform": transform,
+        one_of("transform", transform, ("bent", "linear"))
+        if type(sobol) is not int or not 1 <= sobol <= LARGEST_SOBOL:
+            raise SettingError("sobol", f"must be a number of points up to {LARGEST_SOBOL:,}, got {sobol!r}.")
+        method = {
+            "pending": pending, "warp": bool(warp), "conditioning": conditioning, "inference": inference, "tree": bool(tree),
+            "transform": transform, "explore": bool(explore), "centred": bool(centred), "thin": bool(thin),
+            "sobol": sobol,
         }  # fmt: skip
-        self._pool = Pool(self.space, candidates) if candidates is not None and self.space.d else None
-        self._inputs = Inputs(self.space, "hamming", True, 2, self.seed)
 
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), **self._method}
+        def strategy(made: Search) -> TreedStrategy:
+            sampled, most = inference == "slice", THIN if thin else None
+            model = TreedInference(made, bool(warp), bool(tree), conditioning, sampled, transform, bool(centred), most)
+            pool = Pool(made.space, candidates) if candidates is not None and made.space.d else None
+            return TreedStrategy(made, model, pending, pool, bool(explore), sobol)
 
-    # A finite pool
-
-    def _initial(self, k: int) -> Array:
-        row = super()._initial(k)
-        return row if self._pool is None else self._pool.nearest(row, self.observations)
-
-    def _at_random(self, rng: np.random.Generator, n: int) -> Array:
-        return super()._at_random(rng, n) if self._pool is None else self._pool.rows[rng.integers(len(self._pool.rows), size=n)]
-
-    def _leftover(self, rng: np.random.Generator) -> Point | None:
-        if self._pool is None:
-            return super()._leftover(rng)
-        left = self._pool.left(self.observations)
-        return self._pool.points[left[int(rng.integers(len(left)))]] if len(left) else None
-
-    # Proposing
-
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
-        with one_thread():
-            fitted = self._fit()
-            if self._draws():
-                return self._drawn(fitted, self._drawn_from(fitted, rng), rng)
-            posterior, success = self._with_pending(fitted, rng), self._success()
-            if self._pool is not None:
-                rows = self._pool.rows[self._pool.left(self.observations)]
-                return rows[np.argsort(-self._scores(posterior, success, rows), kind="stable")[:RESERVE]]
-            best = fitted.around[fitted.visited[0]][:1]
-            spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, self.space.d))
-            units = qmc.Sobol(self.space.d, scramble=True, rng=rng).random(CANDIDATES) if self.space.d else np.empty((1, 0))
-            rows = self.space.mask(np.vstack([units, np.clip(spray, 0.0, 1.0)]))
-            values = self._scores(posterior, success, rows)
-            order = np.argsort(-values, kind="stable")
-            refined = [self._refined(posterior, success, rows[k], float(values[k])) for k in order[:REFINED].tolist()]
-            refined.sort(key=lambda candidate: -candidate.value)
-            found = [*(candidate.row for candidate in refined), *rows[order[:RESERVE]]]
-            settled = refined[0].value < math.log(NEGLIGIBLE) or self._is_close(refined[0].row)
-            if settled and self._asks % EXPLORE_EVERY == 0:
-                unknown = posterior.predict((), rows).sd  # of all leaves: large where a leaf's function is rough
-                found.insert(0, rows[int(np.argmax(unknown))])
-            return found
-
-    def _is_close(self, row: Array) -> bool:
-        """Whether a trial was so close to a row that another one there is a matter of digits."""
-        known = np.array([trial.row for trial in self.observations])
-        apart = np.where(np.isnan(known) & np.isnan(row), 0.0, np.abs(known - row))
-        named = [isinstance(p.domain, Categorical) for p in self.space.parameters]
-        apart[:, named] = np.where(apart[:, named] > 1e-9, 1.0, apart[:, named])
-        return bool(np.min(np.nan_to_num(apart, nan=1.0).max(axis=1, initial=0.0)) < CLOSE)
-
-    def _drawn_from(self, fitted: Fitted[TreedPosterior], rng: np.random.Generator) -> Array:
-        """(m, d) rows among which a drawn function is minimised."""
-        if self._pool is None:
-            return self._places(fitted, known_paths(self.space, fitted.visited, rng), rng)
-        left = self._pool.left(self.observations)
-        return self._pool.rows[rng.permutation(left)[:MOST_DRAWN]]
-
-    def _scores(self, posterior: TreedPosterior, success: Success | None, rows: Array) -> Array:
-        """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
-        numbers, leaves = self._inputs(rows), posterior.leaves(rows)
-        values = np.empty(len(rows))
-        for leaf in np.unique(leaves).tolist():
-            index = leaves == leaf
-            lowest = [fit.lowest for fit in posterior.fits[leaf]]
-            predictions = posterior.each(leaf, numbers[index])
-            each = [log_ei(p.mean, p.sd, best) for p, best in zip(predictions, lowest, strict=True)]
-            values[index] = np.logaddexp.reduce(each, axis=0) - math.log(len(each))
-        return values if success is None else values + success.log_chances(self.space.paths_of(rows), rows)
-
-    def _refined(self, posterior: TreedPosterior, success: Success | None, row: Array, value: float) -> Candidate:
-        """The score climbed from a row inside its leaf, where it is continuous, and its path."""
-        start = Candidate(value, self.space.path_of(row), row)
-        box = box_of(self.space, start.path)
-        leaf = posterior.boxes()[int(posterior.leaves(row[None])[0])][box.continuous]
-        inside = np.column_stack([np.maximum(box.bounds[:, 0], leaf[:, 0]), np.minimum(box.bounds[:, 1], leaf[:, 1])])
-        box = box._replace(bounds=inside)
-
-        def score(path: Path, rows: Array) -> Array:
-            return self._scores(posterior, success, rows)
-
-        return refine(self.space, start, box, score, numeric_slope(score, box), STEPS, EXACT)
-
-    # The model
-
-    def _fit(self, remember: bool = True) -> Fitted[TreedPosterior]:
-        known = self._known()
-        rows, losses, paths, _ = self._enough(known)
-        scale = self._transform(known)
-        y = scale.forward(losses)
-        method = self._method
-        model = TreedGP(self.space, self._inputs, rows, y, method["warp"], method["tree"], method["conditioning"], self.seed)
-        due = method["inference"] == "slice" or len(known.losses) >= next_fit(self._fitted_to)
-        if method["inference"] == "slice":
-            rng = np.random.default_rng([self.seed, 5, self._asks])
-            whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
-        else:
-            each = int(np.clip(LEAVES_TOGETHER // len(model.paths), *LEAF_EVALUATIONS))
-            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, each)
-        if remember:
-            self._theta, self._fitted_to = whole, len(known.losses) if due else self._fitted_to
-        return fitted_to(model.posterior(thetas), scale, rows, y, paths)
-
-    def _annotate(self, fitted: Fitted[TreedPosterior], table: Any, title: str) -> Explanation:
-        posterior = fitted.posterior
-        lines = []
-        for fits, path in zip(posterior.fits, posterior.model.paths, strict=True):
-            rules = [self._rule(node, child) for node, child in itertools.pairwise(path)]
-            theta = np.mean([fit.theta for fit in fits], axis=0)
-            mean = self.observations.sign * float(fitted.scale.backward(np.array([theta[2]]))[0])
-            lengths = np.exp(theta[3 : 3 + self._inputs.n_lengths])
-            shown = ", ".join(f"{label} {length:.2g}" for label, length in zip(self._inputs.labels, lengths, strict=True))
-            rule = " and ".join(rules) or "everywhere"
-            lines.append(f"  {rule}: {len(path[-1].rows)} points, mean {mean:.4g}, length-scales {shown}")
-        return Explanation(table, title=title, notes="leaves (points on a border are in both)\n" + "\n".join(lines))
-
-    def _rule(self, node: Node, child: Node) -> str:
-        name, domain, _ = self.space.parameters[node.parameter]
-        value = domain.render(domain.code(node.at))
-        if node.equality:
-            cells = self.space.cells.get(node.parameter)
-            shown = cells.labels[int(domain.code(node.at))] if cells is not None and isinstance(domain, Categorical) else value
-            return f"{name} {'is' if child is node.low else 'is not'} {shown}"
-        shown = f"{value:.4g}" if isinstance(value, float) else value
-        return f"{name} {'<=' if child is node.low else '>='} {shown}"
-
-    # State
-
-    def _theta_length(self) -> int:
-        laws = sum(mark < 0 for mark in self._inputs.indicator) if self._method["warp"] else 0
-        return 3 + self._inputs.n_lengths + 2 * laws
-
-    def _method_state(self) -> dict[str, Any]:
-        return {**super()._method_state(), "candidates": None if self._pool is None else self._pool.fingerprint}
-
-    def _restore_method(self, state: dict[str, Any]) -> None:
-        super()._restore_method(state)
-        if state["candidates"] != (None if self._pool is None else self._pool.fingerprint):
-            raise StateError("candidates", "are not those of the saved search.", "Give the same candidates, in the same order.")
+        super().__init__(
+            space, strategy, method, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,
+            max_t=max_t,
+        )  # fmt: skip

@@ -11,8 +11,8 @@ import numpy as np
 
 from raytree.errors import ConfigurationError, SettingError
 from raytree.gp.linalg import Array
-from raytree.observations import Observations
 from raytree.space import Point, Space
+from raytree.store import Observations
 
 
 class Pool:

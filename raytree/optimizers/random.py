@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from raytree.optimizer import Optimizer
-from raytree.space.parameters import Array
+from raytree.strategies.base import DesignStrategy, RandomStrategy
 
 
 class RandomOptimizer(Optimizer):
-    """Configurations drawn as Tune draws them, without repeats; by default without an initial design."""
+    """Configurations drawn as Tune draws them, without repeats; by default without an initial design.
 
-    def __init__(self, space: Any, *, num_initial: int | None = 1, **settings: Any) -> None:
-        super().__init__(space, num_initial=num_initial, **settings)
+    Takes the settings of every optimizer, see `Optimizer`.
+    """
 
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
-        return self.space.sample(rng, 1)
+    def __init__(
+        self,
+        space: Any,
+        *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = 1,
+        budget: int | None = None,
+        on_error: str = "penalize",
+        max_t: float | str | None = None,
+    ) -> None:
+        super().__init__(
+            space, RandomStrategy, {}, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,
+            max_t=max_t,
+        )  # fmt: skip
 
 
 class DesignOptimizer(Optimizer):
-    """Space-filling search: the initial design, for as long as asked."""
+    """Space-filling search: the initial design, for as long as asked. Takes the settings of every optimizer, see `Optimizer`."""
 
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
-        return [self._design.row(len(self.observations))]
+    def __init__(
+        self,
+        space: Any,
+        *,
+        seed: int | None = None,
+        mode: str = "min",
+        num_initial: int | None = None,
+        budget: int | None = None,
+        on_error: str = "penalize",
+        max_t: float | str | None = None,
+    ) -> None:
+        super().__init__(
+            space, DesignStrategy, {}, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,
+            max_t=max_t,
+        )  # fmt: skip

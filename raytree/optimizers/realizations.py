@@ -1,8 +1,7 @@
-"""Which seeds there are, which of them are in use, and which may come next (Moss et al. 2020, section 3).
+"""Which seeds there are, and which of them are in use (Moss et al. 2020, section 3).
 
-A search starts with a few realizations and adds fresh ones as it goes on. The paper lets what an evaluation would tell decide
-alone; by default the pool grows with the number of trials instead, and every realization in it gets about its share of them
-(ours; why is said where it is decided). Realizations are known by their codes: the seed itself, or a number in a list.
+A search starts with a few realizations and adds fresh ones when an evaluation on one is worth most. Realizations are known by
+their codes: the seed itself, or a number in a list.
 """
 
 from __future__ import annotations
@@ -15,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from raytree.errors import SettingError
+from raytree.gp.linalg import Array
 from raytree.space import Categorical, Integer
+from raytree.store import Trial
+from raytree.strategies.base import Search
 
+MOST_IN_USE = 24
+"""Of many realizations those with the most trials are candidates: they are known best."""
 LARGEST_SEED = 2**31 - 2
 MOST_REALIZATIONS = 10_000
 """That a search may be told to use; more than anybody can evaluate."""
-UNEQUAL = 1.2
-"""A realization has at most so many times its share of the trials."""
 
 
 class Realizations:
@@ -29,7 +31,7 @@ class Realizations:
 
     Args:
         domain: all that there are, see `domain_of`.
-        most: how many are used at most: a number, "all" (no limit), or "auto": sqrt(2 n) of n trials, not fewer either.
+        most: how many are used at most: a number, or "all" (no limit).
         initial: how many a search starts with.
         seed: of the fresh ones.
 
@@ -40,7 +42,7 @@ class Realizations:
     def __init__(self, domain: Integer | Categorical, most: int | str, initial: int, seed: int) -> None:
         for name, count in (("max_realizations", most), ("initial_realizations", initial)):
             fine = type(count) is int and 0 < count <= MOST_REALIZATIONS
-            if not fine and not (name.startswith("max") and count in ("auto", "all")):
+            if not fine and not (name.startswith("max") and count == "all"):
                 raise SettingError(name, f"must be a positive integer up to {MOST_REALIZATIONS:,}, got {count!r}.")
         self.domain, self._most, self.initial, self._seed = domain, most, initial, seed
 
@@ -52,41 +54,16 @@ class Realizations:
         """
         pool = list(dict.fromkeys(used))
         while len(pool) < self.initial:
-            fresh = self.fresh(pool, len(used))
+            fresh = self.fresh(pool)
             if fresh is None:
                 break
             pool.append(fresh)
         return pool
 
-    def fresh(self, pool: Sequence[int], trials: int) -> int | None:
-        """A code that was not used yet; None if there is no other, or none is due after so many trials."""
-        return None if len(pool) >= self._limit(trials) else self._unseen(pool)
-
-    def reserve(self, pool: Sequence[int], trials: int) -> int | None:
-        """A fresh code for when nothing is left to try on the pool: only a limit that was given as a number stands."""
-        return self._unseen(pool) if isinstance(self._most, str) else self.fresh(pool, trials)
-
-    def allowed(self, pool: Sequence[int], used: Sequence[int]) -> list[int]:
-        """Which may come next, by their places in the pool; the place behind it is a fresh one's.
-
-        One step ahead a fresh seed mostly tells most, but many steps ahead seeds that were evaluated in several places tell
-        more, hence a limit. With a limit, none may have many more trials than the others: the model thinks it knows how much
-        realizations differ, and prefers those it knows best, which may be alike by chance.
-        """
-        fresh = [] if self.fresh(pool, len(used)) is None else [len(pool)]
-        if self._most == "all":
-            return [*range(len(pool)), *fresh]
-        if fresh and self._most == "auto":
-            return fresh
-        count = Counter(used)
-        share = UNEQUAL * (1 + len(used)) / len(pool)
-        return [k for k, code in enumerate(pool) if count[code] < share] + fresh
-
-    def _limit(self, trials: int) -> float:
-        """How many there may be after so many trials."""
-        if self._most == "auto":
-            return max(self.initial, math.ceil(math.sqrt(2 * (1 + trials))))
-        return math.inf if isinstance(self._most, str) else self._most
+    def fresh(self, pool: Sequence[int]) -> int | None:
+        """A code that was not used yet; None if there is no other, or if there may be no more."""
+        limit = math.inf if isinstance(self._most, str) else self._most
+        return None if len(pool) >= limit else self._unseen(pool)
 
     def _unseen(self, pool: Sequence[int]) -> int | None:
         """Any code outside the pool; None if there is no other."""
@@ -100,6 +77,72 @@ class Realizations:
             code = int(rng.integers(LARGEST_SEED + 1))
             if code not in used:
                 return code
+
+
+class Seeds:
+    """Which trial of a search has which seed. A trial's seed stands behind its other parameters, unless there is only one.
+
+    Args:
+        search: the search.
+        domain: all seeds that there are.
+        realizations: which may be used.
+    """
+
+    def __init__(self, search: Search, domain: Integer | Categorical, realizations: Realizations) -> None:
+        self._search, self._domain, self._realizations = search, domain, realizations
+
+    @property
+    def finite(self) -> int | None:
+        """How many seeds there are, if they were listed."""
+        return int(self._domain.size) if isinstance(self._domain, Categorical) else None
+
+    def code(self, trial: Trial) -> int:
+        """The code of a trial's seed."""
+        d = self._search.given.d
+        return int(trial.point[d] or 0) if self._search.space.d > d else 0
+
+    def pool(self) -> list[int]:
+        """The codes of the seeds in use."""
+        return self._realizations.pool([self.code(trial) for trial in self._search.trials])
+
+    def initial(self) -> list[int]:
+        """The codes of the seeds that a search begins with."""
+        return self.pool()[: self._realizations.initial]
+
+    def fresh(self) -> list[int]:
+        """The code of a seed that was not used yet, if there may be one."""
+        code = self._realizations.fresh(self.pool())
+        return [] if code is None else [code]
+
+    def first(self) -> Any:
+        """The first seed, for configurations from elsewhere."""
+        return self._domain.render(self.pool()[0])
+
+    def shown(self, codes: Sequence[int]) -> list[Any]:
+        """Seeds as they stand in configurations."""
+        return [self._domain.render(code) for code in codes]
+
+    def candidates(self) -> list[int]:
+        """The codes of seeds that may come next: those in use, of many the most used, and a fresh one."""
+        pool = self.pool()
+        if len(pool) > MOST_IN_USE:
+            count = Counter(self.code(trial) for trial in self._search.trials)
+            pool = sorted(pool, key=lambda code: -count[code])[:MOST_IN_USE]
+        return [*pool, *self.fresh()]
+
+    def places(self, codes: Sequence[int]) -> list[int]:
+        """The numbers by which a model knows seeds: their places in the pool, and the one behind it for a fresh one."""
+        pool = self.pool()
+        number = {code: k for k, code in enumerate(pool)}
+        return [number.get(code, len(pool)) for code in codes]
+
+    def numbers(self, trials: Sequence[Trial]) -> list[int]:
+        """The same for trials."""
+        return self.places([self.code(trial) for trial in trials])
+
+    def on(self, row: Array, code: int) -> Array:
+        """A row (d,) of the given space with a seed."""
+        return np.append(row, self._domain.unit(code)) if self._search.space.d > self._search.given.d else row
 
 
 def domain_of(listed: Sequence[Any] | None) -> Integer | Categorical:

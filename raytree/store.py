@@ -18,7 +18,7 @@ Order is the order of suggestion: whatever is computed from the store depends on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -41,6 +41,10 @@ class Status(StrEnum):
     ERRORED = "errored"
     STOPPED = "stopped"
     """Ended before it had said anything: nothing is known of it, and nothing is held against it."""
+
+
+FAILED = (Status.INVALID, Status.ERRORED)
+"""Trials that ended without a value."""
 
 
 class Ending(StrEnum):
@@ -74,7 +78,7 @@ class Trial:
     provisional: bool = False
 
 
-class Losses(NamedTuple):
+class Data(NamedTuple):
     """What models are fitted to: rows (n, d), losses (n,) in the user's units with the sign of a loss.
 
     From `curves` rows are (n, d + 1), the fidelity last, and a trial may have several.
@@ -84,6 +88,11 @@ class Losses(NamedTuple):
     losses: Array
     paths: list[Path]
     trials: list[Trial]
+
+    def at(self, index: Sequence[int]) -> Data:
+        """Some of it, by number."""
+        kept = list(index)
+        return Data(self.rows[kept], self.losses[kept], [self.paths[k] for k in kept], [self.trials[k] for k in kept])
 
 
 def as_value(raw: Any) -> float | None:
@@ -235,6 +244,10 @@ class Observations:
         """Trials in one of the given states, in order of suggestion."""
         return [trial for trial in self if trial.status in wanted]
 
+    def running(self) -> list[Trial]:
+        """Trials that were suggested and have not ended."""
+        return self.with_status(Status.RUNNING)
+
     @property
     def full_t(self) -> float:
         """t of a complete trial, where that means something."""
@@ -272,30 +285,30 @@ class Observations:
             self.complete() or self.with_status(Status.FINISHED), key=lambda trial: self.sign * _value(trial), default=None
         )
 
-    def losses(self) -> Losses:
+    def losses(self) -> Data:
         """What is known: complete trials, and bad ones at half the range worse than the worst (all, if none finished)."""
         bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
         finished = self.complete()
         if not finished:
-            return Losses(np.empty((0, self.space.d)), np.empty(0), [], [])
+            return Data(np.empty((0, self.space.d)), np.empty(0), [], [])
         imputed = _imputed(np.array([self.sign * _value(trial) for trial in finished]))
         good = {trial.number for trial in finished}
         chosen = [trial for trial in self if trial.number in good or trial.status in bad]
         values = [self.sign * _value(t) if t.number in good else imputed for t in chosen]
-        return Losses(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen], chosen)
+        return Data(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen], chosen)
 
-    def curves(self) -> Losses:
+    def curves(self) -> Data:
         """What all trials have said, running ones included: some reports of each, the last one among them."""
         bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
         known = [(trial, t, self.sign * value) for trial in self for t, value in _thinned(trial)]
         if not known:
-            return Losses(np.empty((0, self.space.d + 1)), np.empty(0), [], [])
+            return Data(np.empty((0, self.space.d + 1)), np.empty(0), [], [])
         imputed = _imputed(np.array([loss for _, _, loss in known]))
         full = self.full_t
         known += [(trial, trial.t or full, imputed) for trial in self if trial.status in bad]
         known.sort(key=lambda entry: entry[0].number)  # stable: a trial's reports stay in their order
         rows = np.array([np.append(trial.row, fidelity(t, full)) for trial, t, _ in known])
-        return Losses(rows, np.array([loss for _, _, loss in known]), [e[0].path for e in known], [e[0] for e in known])
+        return Data(rows, np.array([loss for _, _, loss in known]), [e[0].path for e in known], [e[0] for e in known])
 
 
 def _value(trial: Trial) -> float:

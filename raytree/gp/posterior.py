@@ -1,0 +1,565 @@
+"""The posterior of a Gaussian process: one for every model, frozen; more data make a new one.
+
+    f(x) = m_p + g(x) + z(x)' c,    g ~ GP(0, K),    c ~ N(0, S),    y_i = f(x_i) + noise_i
+
+Rows belong to paths, paths to blocks; the kernel K is 0 between blocks. Each block b is factorised alone, M_b = K_b + noise =
+L_b L_b', and blocks meet only in the weights c, through Lambda = inv(S) + sum_b Z_b' inv(M_b) Z_b: no n x n matrix exists.
+With A_b = inv(L_b) Z_b and v_b = inv(L_b) (y_b - m_p),
+
+    mean of c     m_c = inv(Lambda) sum_b A_b' v_b,    beta_b = inv(L_b)' (v_b - A_b m_c)
+    mean at x     m_p + z' m_c + k' beta_b,                       k = K(X_b, x),  w = inv(L_b) k
+    variance      K(x, x) - w' w + t' inv(Lambda) t,              t = z - A_b' w
+
+(below eq. (5) of Jenatton et al. 2017; a model without weights has D = 0, one with a single block is a plain GP).
+
+Rows whose value is not known yet (running trials) are appended with no share in beta or m_c: that is conditioning on their
+posterior mean (the "believer"), which leaves every mean as it is and shrinks variances. They can be given values as well.
+
+Notation: n observations, n_b in block b, m rows to predict, d coordinates, D weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from raytree.gp import linalg
+from raytree.gp.linalg import Array
+
+Key = tuple[int, ...]
+"""A path or a block."""
+
+_TINY = 1e-18
+FREEDOM = 20
+"""Degrees of freedom of the amplitude of a block before anything is known."""
+CERTAIN = 200
+"""From so many degrees of freedom on a Student t is a normal."""
+
+
+class Prediction(NamedTuple):
+    """Normal predictions of the function without noise: mean (m,) and sd (m,)."""
+
+    mean: Array
+    sd: Array
+
+
+class Gradient(NamedTuple):
+    """Mean and sd at one row, and their derivatives (d,) by its coordinates."""
+
+    mean: float
+    sd: float
+    by_mean: Array
+    by_sd: Array
+
+
+class Kernel(Protocol):
+    """A covariance function with its hyperparameters. X are the inputs (n, c) that a block sees of rows."""
+
+    def inputs(self, block: Key, rows: Array) -> Array:
+        """(n, c) what the kernel sees of rows (n, d) of a block."""
+        ...
+
+    def matrix(self, block: Key, a: Array, b: Array) -> Array:
+        """(n, m) covariances of inputs a (n, c) and b (m, c)."""
+        ...
+
+    def diagonal(self, block: Key, X: Array) -> Array:
+        """(n,) the variance of each."""
+        ...
+
+    def noise(self, block: Key, X: Array) -> Array:
+        """(n,) the variance of evaluations around the function."""
+        ...
+
+    def gradient(self, block: Key, X: Array, x: Array) -> tuple[Array, Array]:
+        """Covariances (n,) of inputs X (n, c) with one x (c,), and their derivatives (n, k) by the `coordinates` of its row."""
+        ...
+
+    def coordinates(self, block: Key) -> np.ndarray:
+        """(k,) the coordinates of a row that a block's kernel can be differentiated by."""
+        ...
+
+
+class PathFeatures(Protocol):
+    """The features z of the weights that are on one path."""
+
+    @property
+    def columns(self) -> np.ndarray:
+        """(D_p,) which weights."""
+        ...
+
+    def values(self, rows: Array) -> Array:
+        """(m, D_p) features of rows."""
+        ...
+
+    def with_slopes(self, row: Array) -> tuple[Array, list[Array]]:
+        """(D_p,) features of one row, and what `pull_back` needs of their derivatives."""
+        ...
+
+    def pull_back(self, slopes: list[Array], by_feature: Array, out: Array) -> None:
+        """Adds to `out` (d,) the derivatives by coordinates that derivatives (D_p,) by features imply."""
+        ...
+
+
+class FeatureMap(Protocol):
+    """The features of every path."""
+
+    def on(self, path: Key) -> PathFeatures: ...
+
+
+class NoFeatures:
+    """A model without weights."""
+
+    columns = np.empty(0, dtype=int)
+
+    def on(self, path: Key) -> PathFeatures:
+        return self
+
+    def values(self, rows: Array) -> Array:
+        return np.empty((len(rows), 0))
+
+    def with_slopes(self, row: Array) -> tuple[Array, list[Array]]:
+        return np.empty(0), []
+
+    def pull_back(self, slopes: list[Array], by_feature: Array, out: Array) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Process:
+    """A Gaussian process before it has seen any data.
+
+    Args:
+        kernel: of the function g.
+        d: coordinates of a row; one more behind them is its fidelity, if `fidelities`.
+        fidelities: whether rows have a fidelity; those without are meant at the posterior's target.
+        whole: whether all paths are one block.
+        features: of the weights.
+        variance: (D,) of the weights.
+        means: m_p by path, 0 elsewhere.
+        level: added to every mean.
+        evaluation_noise: the variance of the noise of a complete evaluation, where improvement is on what is known;
+            0 where it is of the function itself.
+        tails: whether improvement takes the amplitude of a block for the estimate that it is, see `freedom`.
+        from_best_value: whether improvement is measured from the best value (the papers), not from the lowest mean.
+    """
+
+    kernel: Kernel
+    d: int
+    fidelities: bool = False
+    whole: bool = False
+    features: FeatureMap = field(default_factory=NoFeatures)
+    variance: Array = field(default_factory=lambda: np.empty(0))
+    means: dict[Key, float] = field(default_factory=dict)
+    level: float = 0.0
+    evaluation_noise: float = 0.0
+    tails: bool = False
+    from_best_value: bool = False
+
+    def block_of(self, path: Key) -> Key:
+        return () if self.whole else path
+
+    def mean(self, path: Key) -> float:
+        return self.level + self.means.get(path, 0.0)
+
+
+class Block(NamedTuple):
+    """The rows of one block, observed ones first."""
+
+    X: Array  # (n_b, c) inputs
+    L: Array  # (n_b, n_b)
+    A: Array  # (n_b, D_b)
+    v: Array  # (n_b,)
+    beta: Array  # (n_b,), 0 for rows without a value
+
+
+class Where(NamedTuple):
+    """For the features of a path: their places among the touched weights, which features those are, and the other ones."""
+
+    places: np.ndarray
+    inside: np.ndarray
+    outside: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The posterior of the weights that some row has touched; the others keep their prior.
+
+    Args:
+        columns: (k,) which weights were touched, of all D.
+        position: (D,) their places in `columns`, -1 for the others.
+        L: (k, k) the factor of Lambda.
+        mean: (k,) m_c.
+    """
+
+    columns: np.ndarray
+    position: np.ndarray
+    L: Array
+    mean: Array
+    _known: dict[Key, Where] = field(default_factory=dict)
+
+    def where(self, features: FeatureMap, path: Key) -> Where:
+        """Where the features of a path are."""
+        found = self._known.get(path)
+        if found is None:
+            place = self.position[features.on(path).columns]
+            found = self._known[path] = Where(place[place >= 0], np.flatnonzero(place >= 0), np.flatnonzero(place < 0))
+        return found
+
+    def spread(self, places: np.ndarray, t: Array) -> Array:
+        """(k, m) inv(L) t for features t (m, |places|) of some of the weights."""
+        full = np.zeros((len(self.columns), len(t)))
+        full[places] = t.T
+        return linalg.solve_lower(self.L, full)
+
+
+class Observed(NamedTuple):
+    """What a posterior was fitted to; `members` has the numbers of each block's rows, `paths` a path of each block."""
+
+    rows: Array  # (n, d), and the fidelity if there is one
+    y: Array  # (n,)
+    members: dict[Key, np.ndarray]
+    paths: dict[Key, Key]
+
+
+class Posterior(Protocol):
+    """What a strategy asks of any posterior."""
+
+    def predict(self, path: Key, rows: Array) -> Prediction:
+        """Mean and sd of the function at rows (m, d) on one path."""
+        ...
+
+    def joint(self, rows: Array, paths: Sequence[Key]) -> tuple[Array, Array]:
+        """Mean (m,) and covariance (m, m) of the function at rows (m, d), each on its path."""
+        ...
+
+    def target_means(self) -> Array:
+        """(n,) posterior means at the observations' configurations, at the target fidelity."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """The posterior of one process at one set of hyperparameters. Make it with `posterior`.
+
+    Args:
+        process: what it is a posterior of.
+        observed: the data.
+        blocks: by block, its rows and their factor.
+        weights: of the features.
+        target: the fidelity of rows that have none.
+        lowest: what improvement is measured from: the lowest mean at an observed configuration, or the best value.
+    """
+
+    process: Process
+    observed: Observed
+    blocks: dict[Key, Block]
+    weights: Weights
+    target: float
+    lowest: float
+
+    @property
+    def parts(self) -> list[Gaussian]:
+        """Itself, see `Mixture`."""
+        return [self]
+
+    @property
+    def noise(self) -> float:
+        return self.process.evaluation_noise
+
+    def freedom(self, path: Key) -> int:
+        """Degrees of freedom of the estimate of a block's amplitude: those of its prior, and one per observation."""
+        members = self.observed.members.get(self.process.block_of(path), ())
+        return FREEDOM + len(members) if self.process.tails else CERTAIN
+
+    def full(self, rows: Array) -> Array:
+        """Rows (m, d), or (m, d + 1) with a fidelity if the process has them."""
+        if not self.process.fidelities or rows.shape[1] > self.process.d:
+            return rows
+        return np.column_stack([rows, np.full(len(rows), self.target)])
+
+    # Prediction
+
+    def _project(self, path: Key, rows: Array) -> tuple[Array, Array, Array, Array]:
+        """For full rows: means (m,), w (n_b, m), inv(L) t (k, m), and scaled features of untouched weights (m, u)."""
+        process, block_key = self.process, self.process.block_of(path)
+        on = process.features.on(path)
+        z = on.values(rows)
+        places, inside, outside = self.weights.where(process.features, path)
+        mean = process.mean(path) + z[:, inside] @ self.weights.mean[places]
+        t = z[:, inside]
+        block = self.blocks.get(block_key)
+        w = np.empty((0, len(rows)))
+        if block is not None:
+            k = process.kernel.matrix(block_key, block.X, process.kernel.inputs(block_key, rows))
+            w = linalg.solve_lower(block.L, k)
+            mean = mean + block.beta @ k
+            t = t - w.T @ block.A[:, inside]
+        scaled = z[:, outside] * np.sqrt(process.variance[on.columns[outside]])
+        return mean, w, self.weights.spread(places, t), scaled
+
+    def predict(self, path: Key, rows: Array) -> Prediction:
+        """The function at rows (m, d) on one path."""
+        rows = self.full(rows)
+        mean, w, q, apart = self._project(path, rows)
+        block = self.process.block_of(path)
+        prior = self.process.kernel.diagonal(block, self.process.kernel.inputs(block, rows))
+        variance = prior - np.sum(w**2, axis=0) + np.sum(q**2, axis=0) + np.sum(apart**2, axis=1)
+        return Prediction(mean, np.sqrt(np.maximum(variance, _TINY)))
+
+    def joint(self, rows: Array, paths: Sequence[Key]) -> tuple[Array, Array]:
+        """Mean (m,) and covariance (m, m) of the function at rows (m, d), each on its path."""
+        rows, kernel, features = self.full(rows), self.process.kernel, self.process.features
+        mean, covariance = np.empty(len(rows)), np.zeros((len(rows), len(rows)))
+        q, untouched = np.zeros((len(self.weights.columns), len(rows))), np.zeros((len(self.process.variance), len(rows)))
+        w = {}
+        for path, index in _grouped(paths).items():
+            mean[index], w[path], q[:, index], apart = self._project(path, rows[index])
+            untouched[np.ix_(features.on(path).columns[self.weights.where(features, path).outside], index)] = apart.T
+        for block, index in _grouped([self.process.block_of(path) for path in paths]).items():
+            X = kernel.inputs(block, rows[index])
+            solved = np.concatenate([w[path] for path in _grouped([paths[k] for k in index])], axis=1)
+            order = np.concatenate(list(_grouped([paths[k] for k in index]).values()))
+            within = np.empty((len(index), len(index)))
+            within[np.ix_(order, order)] = solved.T @ solved
+            covariance[np.ix_(index, index)] = kernel.matrix(block, X, X) - within
+        return mean, covariance + q.T @ q + untouched.T @ untouched
+
+    def predict_path(self, path: Key, rows: Array) -> Prediction:
+        """The path alone, m_p + z' c, eq. (6) of Jenatton et al. 2017: without the function g."""
+        rows, features = self.full(rows), self.process.features
+        on = features.on(path)
+        z = on.values(rows)
+        places, inside, outside = self.weights.where(features, path)
+        mean = z[:, inside] @ self.weights.mean[places] + self.process.mean(path)
+        q = self.weights.spread(places, z[:, inside])
+        variance = np.sum(q**2, axis=0) + z[:, outside] ** 2 @ self.process.variance[on.columns[outside]]
+        return Prediction(mean, np.sqrt(np.maximum(variance, _TINY)))
+
+    def gradient(self, path: Key, row: Array, whole: bool = True) -> Gradient:
+        """Mean and sd at one row (d,), and their derivatives (d,), 0 where the path does not vary.
+
+        Of `predict`, or with `whole=False` of `predict_path`.
+        """
+        process, key = self.process, self.process.block_of(path)
+        on = process.features.on(path)
+        row = self.full(row[None])[0]
+        z, slopes = on.with_slopes(row)
+        places, inside, outside = self.weights.where(process.features, path)
+        mean = process.mean(path) + float(z[inside] @ self.weights.mean[places])
+        by_mean, by_variance = np.zeros(process.d), np.zeros(process.d)
+        variance, t, w_dk, A = 0.0, z.copy(), np.empty((0, 0)), np.empty((0, len(z)))
+        coordinates = process.kernel.coordinates(key)
+        block = self.blocks.get(key) if whole else None
+        if whole:
+            x = process.kernel.inputs(key, row[None])
+            variance = float(process.kernel.diagonal(key, x)[0])
+        if block is not None:
+            k, dk = process.kernel.gradient(key, block.X, x[0])
+            solved = linalg.solve_lower(block.L, np.column_stack([k, dk]))
+            w, w_dk, A = solved[:, 0], solved[:, 1:], block.A
+            mean += float(block.beta @ k)
+            variance -= float(w @ w)
+            by_mean[coordinates] += block.beta @ dk
+            by_variance[coordinates] -= 2.0 * (w @ w_dk)
+            t -= w @ A
+        if len(z):
+            q = self.weights.spread(places, t[None, inside])[:, 0]
+            variance += float(q @ q)
+            weighted = np.zeros(len(z))  # 2 inv(Lambda) t, and the prior for weights that nothing has touched
+            weighted[inside] = 2.0 * linalg.solve_upper(self.weights.L, q)[places]
+            prior = process.variance[on.columns[outside]]
+            variance += float(z[outside] ** 2 @ prior)
+            weighted[outside] = 2.0 * z[outside] * prior
+            if block is not None:
+                by_variance[coordinates] -= (A @ weighted) @ w_dk
+            contribution = np.zeros(len(z))
+            contribution[inside] = self.weights.mean[places]
+            on.pull_back(slopes, contribution, by_mean)
+            on.pull_back(slopes, weighted, by_variance)
+        sd = float(np.sqrt(max(variance, _TINY)))
+        return Gradient(mean, sd, by_mean, by_variance / (2.0 * sd))
+
+    def weight_posterior(self) -> tuple[Array, Array]:
+        """Posterior means (D,) and standard deviations (D,) of all weights."""
+        mean, sd, k = np.zeros(len(self.process.variance)), np.sqrt(self.process.variance), self.weights.columns
+        mean[k] = self.weights.mean
+        sd[k] = np.sqrt(np.sum(linalg.solve_lower(self.weights.L, np.eye(len(k))) ** 2, axis=0))
+        return mean, sd
+
+    # At the observations
+
+    def observed_means(self) -> Array:
+        """(n,) posterior means at the observations: y - noise beta."""
+        means = self.observed.y.copy()
+        for key, index in self.observed.members.items():
+            block = self.blocks[key]
+            means[index] -= (self.process.kernel.noise(key, block.X) * block.beta)[: len(index)]
+        return means
+
+    def target_means(self) -> Array:
+        """(n,) posterior means at the observations' configurations, at the target fidelity."""
+        if not self.process.fidelities:
+            return self.observed_means()
+        means = np.empty(len(self.observed.y))
+        for key, index in self.observed.members.items():
+            means[index] = self.predict(self.observed.paths[key], self.observed.rows[index][:, : self.process.d]).mean
+        return means
+
+    def at(self, fidelity: float, which: np.ndarray) -> Gaussian:
+        """This posterior for improvement, at another fidelity, on the median of some observations' configurations."""
+        other = replace(self, target=fidelity)
+        return replace(other, lowest=float(np.median(other.target_means()[which])))
+
+    def explained(self, path: Key, rows: Array, fidelity: float) -> Array:
+        """(m,) which share of what is unknown at rows (m, d) an evaluation at another fidelity would explain."""
+        kernel, block = self.process.kernel, self.process.block_of(path)
+        there, here = np.column_stack([rows, np.full(len(rows), fidelity)]), self.full(rows)
+        (_, w, q, apart), (_, w_here, q_here, apart_here) = self._project(path, there), self._project(path, here)
+        X, X_here = kernel.inputs(block, there), kernel.inputs(block, here)
+        covariance = np.diagonal(kernel.matrix(block, X, X_here)) - np.sum(w * w_here, axis=0)
+        covariance = covariance + np.sum(q * q_here, axis=0) + np.sum(apart * apart_here, axis=1)
+        spread = (self.predict(path, there).sd ** 2 + kernel.noise(block, X)) * self.predict(path, here).sd ** 2
+        return np.asarray(np.clip(covariance**2 / spread, 0.0, 1.0))
+
+    # More data
+
+    def condition(self, rows: Array, paths: Sequence[Key], values: Array | None = None) -> Gaussian:
+        """This posterior with more rows (m, d): their values (m,), or their means taken for values."""
+        if not len(rows):
+            return self
+        rows, blocks, members = self.full(rows), dict(self.blocks), self._path_of_block()
+        for key, index in _grouped([self.process.block_of(path) for path in paths]).items():
+            members.setdefault(key, paths[index[0]])
+            blocks[key] = self._grown(key, [paths[k] for k in index], rows[index], None if values is None else values[index])
+        if values is None:
+            return replace(self, blocks=blocks, weights=_weights(self.process, blocks, members, self.weights))
+        weights = _weights(self.process, blocks, members)
+        solved = {key: _solved(self.process, weights, members[key], block) for key, block in blocks.items()}
+        return replace(self, blocks=solved, weights=weights, lowest=min(self.lowest, float(values.min())))
+
+    def _path_of_block(self) -> dict[Key, Key]:
+        return {key: self.observed.paths.get(key, key) for key in self.blocks}
+
+    def _grown(self, key: Key, paths: Sequence[Key], rows: Array, values: Array | None) -> Block:
+        kernel, features = self.process.kernel, self.process.features
+        X = kernel.inputs(key, rows)
+        z = np.concatenate([features.on(path).values(row[None]) for path, row in zip(paths, rows, strict=True)])
+        means = np.array([self.process.mean(path) for path in paths])
+        if values is None:
+            values = np.concatenate([self._project(path, row[None])[0] for path, row in zip(paths, rows, strict=True)])
+        corner = kernel.matrix(key, X, X) + np.diag(kernel.noise(key, X))
+        block = self.blocks.get(key)
+        if block is None:
+            L = linalg.cholesky(corner)
+            return Block(X, L, linalg.solve_lower(L, z), linalg.solve_lower(L, values - means), np.zeros(len(rows)))
+        n = len(block.X)
+        L = linalg.append(block.L, kernel.matrix(key, block.X, X), corner)
+        A = np.vstack([block.A, linalg.solve_lower(L[n:, n:], z - L[n:, :n] @ block.A)])
+        v = np.append(block.v, linalg.solve_lower(L[n:, n:], values - means - L[n:, :n] @ block.v))
+        return Block(np.vstack([block.X, X]), L, A, v, np.append(block.beta, np.zeros(len(rows))))
+
+
+def posterior(process: Process, rows: Array, y: Array, paths: Sequence[Key], target: float = 1.0) -> Gaussian:
+    """The posterior of a process given rows (n, d), or (n, d + 1) with fidelities, their losses (n,) and paths."""
+    members = {key: np.array(index) for key, index in _grouped([process.block_of(path) for path in paths]).items()}
+    path_of = {key: paths[int(index[0])] for key, index in members.items()}
+    blocks = {}
+    for key, index in members.items():
+        X = process.kernel.inputs(key, rows[index])
+        L = linalg.cholesky(process.kernel.matrix(key, X, X) + np.diag(process.kernel.noise(key, X)))
+        A = linalg.solve_lower(L, process.features.on(path_of[key]).values(rows[index]))
+        v = linalg.solve_lower(L, y[index] - process.mean(path_of[key]))
+        blocks[key] = Block(X, L, A, v, np.empty(0))
+    weights = _weights(process, blocks, path_of)
+    solved = {key: _solved(process, weights, path_of[key], block) for key, block in blocks.items()}
+    made = Gaussian(process, Observed(rows, y, members, path_of), solved, weights, target, np.inf)
+    from_values = process.from_best_value and not process.fidelities
+    return replace(made, lowest=float((y if from_values else made.target_means()).min(initial=np.inf)))
+
+
+def _weights(process: Process, blocks: dict[Key, Block], path_of: dict[Key, Key], known: Weights | None = None) -> Weights:
+    """The weights given some blocks; their means as they were, if they are known."""
+    touched = [process.features.on(path_of[key]).columns for key in blocks]
+    columns = np.unique(np.concatenate(touched)) if touched else np.empty(0, int)
+    position = np.full(len(process.variance), -1)
+    position[columns] = np.arange(len(columns))
+    mean = np.zeros(len(columns))
+    made = Weights(columns, position, np.empty((0, 0)), mean)
+    precision, projection = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
+    for key, block in blocks.items():
+        places = made.where(process.features, path_of[key]).places
+        precision[np.ix_(places, places)] += block.A.T @ block.A
+        projection[places] += block.A.T @ block.v
+    precision[np.diag_indices(len(columns))] += 1.0 / process.variance[columns]
+    L = linalg.cholesky(precision)
+    if known is None:
+        mean = linalg.solve(L, projection)
+    else:
+        mean[position[known.columns]] = known.mean
+    return replace(made, L=L, mean=mean)
+
+
+def _solved(process: Process, weights: Weights, path: Key, block: Block) -> Block:
+    """A block with the beta that the values of all blocks imply."""
+    places = weights.where(process.features, path).places
+    return block._replace(beta=linalg.solve_upper(block.L, block.v - block.A @ weights.mean[places]))
+
+
+def _grouped(keys: Sequence[Key]) -> dict[Key, list[int]]:
+    """The places of each key."""
+    groups: dict[Key, list[int]] = {}
+    for k, key in enumerate(keys):
+        groups.setdefault(key, []).append(k)
+    return groups
+
+
+class Mixture:
+    """Several posteriors of the same observations: one for every guess at hyperparameters or at values of running trials.
+
+    Args:
+        parts: the posteriors.
+        weights: (k,) of each, which add up to one; equal if left out.
+    """
+
+    def __init__(self, parts: Sequence[Gaussian], weights: Array | None = None) -> None:
+        self.parts = list(parts)
+        self.weights = np.full(len(self.parts), 1.0 / len(self.parts)) if weights is None else weights
+
+    def at(self, fidelity: float, which: np.ndarray) -> Mixture:
+        """These posteriors for improvement at another fidelity."""
+        return Mixture([part.at(fidelity, which) for part in self.parts], self.weights)
+
+    def predict(self, path: Key, rows: Array) -> Prediction:
+        """Mean and sd of the mixture at rows (m, d) on one path."""
+        return mixed(self.weights, [part.predict(path, rows) for part in self.parts])
+
+    def target_means(self) -> Array:
+        """(n,) means of the mixture at the observations' configurations, at the target fidelity."""
+        return np.asarray(self.weights @ np.array([part.target_means() for part in self.parts]))
+
+    def joint(self, rows: Array, paths: Sequence[Key]) -> tuple[Array, Array]:
+        """Mean (m,) and covariance (m, m) of the mixture at rows (m, d), each on its path."""
+        every = [part.joint(rows, paths) for part in self.parts]
+        means = np.array([mean for mean, _ in every])
+        mean = self.weights @ means
+        within = np.einsum("k,kij->ij", self.weights, np.array([covariance for _, covariance in every]))
+        return mean, within + (self.weights[:, None] * (means - mean)).T @ (means - mean)
+
+    def explained(self, path: Key, rows: Array, fidelity: float) -> Array:
+        """(m,) which share of what is unknown at rows (m, d) an evaluation at another fidelity would explain."""
+        return np.asarray(self.weights @ np.array([part.explained(path, rows, fidelity) for part in self.parts]))
+
+    def condition(self, rows: Array, paths: Sequence[Key], values: Array | None = None) -> Mixture:
+        """These posteriors with more rows (m, d): their values (m,), or their means taken for values."""
+        return Mixture([part.condition(rows, paths, values) for part in self.parts], self.weights)
+
+
+def mixed(weights: Array, predictions: Sequence[Prediction]) -> Prediction:
+    """Mean and sd of a mixture of normals with weights (k,)."""
+    means, sds = np.array([p.mean for p in predictions]), np.array([p.sd for p in predictions])
+    mean = weights @ means
+    return Prediction(mean, np.sqrt(weights @ (sds**2 + (means - mean) ** 2)))

@@ -1,0 +1,1 @@
+"""How the next configuration is chosen: strategies, and the parts they are made of."""
