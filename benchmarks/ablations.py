@@ -38,7 +38,7 @@ PARTS: dict[str, Part] = {
     "everything on": Part({}),
     "no look elsewhere": Part({"explore": False}),
     "improvement of the function, not of what is known": Part({"improvement": "plain"}),
-    "normal tails": Part({}, (("raytree.models.tree_posterior", "FREEDOM", 10**6),)),
+    "normal tails": Part({}, (("raytree.gp.posterior", "FREEDOM", 10**6),)),
     "linear losses": Part({"transform": "linear"}),
     "no noisy start": Part({}, (("raytree.models.tree", "NOISY", 1e-9),)),
     "chance of success counts once": Part({}, (("raytree.models.success", "CAUTION", 1.0),)),

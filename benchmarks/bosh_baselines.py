@@ -9,12 +9,15 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
-from raytree import Space, TreeOptimizer
+from raytree import Optimizer, Space
 from raytree.acquisition.improvement import log_ei
 from raytree.gp import linalg
 from raytree.gp.kernels import matern52
 from raytree.gp.linalg import Array, one_thread
-from raytree.gp.transform import linear
+from raytree.gp.transform import standardized
+from raytree.models.tree import Settings
+from raytree.optimizers.tree import TreeInference
+from raytree.strategies.base import Search, Strategy
 
 
 def _climbed(score: Any, starts: Array, step: float = 1e-5) -> Array:
@@ -31,23 +34,23 @@ def _climbed(score: Any, starts: Array, step: float = 1e-5) -> Array:
     return np.asarray(min(found, key=lambda result: float(result.fun)).x)
 
 
-class LocalPenalization(TreeOptimizer):
-    """Batches of expected improvement (Gonzalez et al. 2016): EI is pushed down around running trials, as far as a function with
-    the estimated Lipschitz constant cannot do better there. Spaces of real parameters without decisions only."""
+class Penalized(Strategy):
+    """Expected improvement of the tree model, pushed down around running trials."""
 
-    def __init__(self, space: Any, **settings: Any) -> None:
-        super().__init__(space, explore=False, transform="linear", improvement="plain", **settings)
+    def __init__(self, search: Search) -> None:
+        super().__init__(search)
+        self.inference = TreeInference(
+            search.given, search.seed, Settings(improvement="plain"), "smooth", "edges", "linear", fidelities=False
+        )
 
-    def settings(self) -> dict[str, Any]:
-        return {key: value for key, value in super().settings().items() if key not in ("explore", "transform", "improvement")}
-
-    def _propose(self, rng: np.random.Generator) -> Iterable[Array]:
+    def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
-            fitted = self._fit()
-            posterior, path = fitted.posterior, self.space.paths()[0]
-            grid = rng.random((500, self.space.d))
-            steepest = max(float(np.linalg.norm(posterior.gradient(path, row)[2])) for row in grid[:100])
-            running = np.array([trial.row for trial in self.pending]).reshape(-1, self.space.d)
+            space, trials = self.search.space, self.search.trials
+            fitted = self.inference.fit(trials.losses(), 1.0)
+            posterior, path = fitted.posterior.parts[0], space.paths()[0]
+            grid = rng.random((500, space.d))
+            steepest = max(float(np.linalg.norm(posterior.gradient(path, row).by_mean)) for row in grid[:100])
+            running = np.array([trial.row for trial in trials.running()]).reshape(-1, space.d)
             there = posterior.predict(path, running)
 
             def score(rows: Array) -> Array:
@@ -60,6 +63,14 @@ class LocalPenalization(TreeOptimizer):
 
             best = grid[np.argsort(-score(grid))[:5]]
             return [_climbed(score, np.vstack([best, fitted.around[path][:1]])), *best]
+
+
+class LocalPenalization(Optimizer):
+    """Batches of expected improvement (Gonzalez et al. 2016): EI is pushed down around running trials, as far as a function with
+    the estimated Lipschitz constant cannot do better there. Spaces of real parameters without decisions only."""
+
+    def __init__(self, space: Any, **settings: Any) -> None:
+        super().__init__(space, Penalized, {}, **settings)
 
 
 class FastCV:
@@ -103,7 +114,7 @@ class FastCV:
 
     def _fit(self) -> None:
         X, tasks = np.array(self._rows), np.array(self._tasks)
-        self._scale = linear(np.array(self._values))
+        self._scale = standardized(np.array(self._values))
         y = self._scale.forward(np.array(self._values))
         d, k = self.space.d, self.k
         start = np.concatenate([[np.log(1e-2)], np.full(d, np.log(0.3)), (0.7 * np.eye(k) + 0.5)[np.tril_indices(k)]])

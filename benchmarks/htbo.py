@@ -128,7 +128,7 @@ def figure(target: Path, evaluations: int = 30, seed: int = 0) -> None:
         for _ in range(evaluations):
             suggestion = optimizer.ask()
             optimizer.tell(suggestion.id, objective(suggestion.config))
-        fitted = optimizer._fit(remember=False)
+        fitted = optimizer.strategy.fit(remember=False)
         seen = fitted.posterior.predict((), x[:, None])
         mean, low, high = (-fitted.scale.backward(z) for z in (seen.mean, seen.mean + 2 * seen.sd, seen.mean - 2 * seen.sd))
         where = {"row": k, "col": 1, "showlegend": k == 1}

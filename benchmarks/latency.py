@@ -20,7 +20,7 @@ from harness import markdown
 
 from raytree import TreeOptimizer
 from raytree.gp import linalg
-from raytree.models.conditional import BlockGP
+from raytree.models.conditional import ConditionalModel
 from raytree.models.inputs import Inputs
 from raytree.space import Categorical, Float, Space
 
@@ -71,8 +71,8 @@ def measure(n: int, paths: int, asks: int) -> list[str]:
     with linalg.one_thread():
         cholesky = seconds(lambda: linalg.cholesky(K), 20)
         inputs = Inputs(optimizer.space, "integer", True, 2, 0)
-        gp = BlockGP(optimizer.space, inputs, "matern", rows, rng.normal(size=len(rows)), optimizer.space.paths_of(rows))
-        dense = seconds(lambda: gp.log_posterior(gp.start()), 1 if n > 500 else 3)
+        gp = ConditionalModel(optimizer.space, inputs, "matern", rows, rng.normal(size=len(rows)), optimizer.space.paths_of(rows))
+        dense = seconds(lambda: gp.negative_log_posterior(gp.start()), 1 if n > 500 else 3)
     median, slow = statistics.median(times), float(np.quantile(times, 0.99))
     return [
         str(n), str(paths), f"{1e3 * median:.1f}", f"{1e3 * slow:.1f}", f"{median / cholesky:.0f}", f"{median / dense:.3f}",

@@ -60,7 +60,7 @@ def work(job: Job) -> list[Step]:
         for k in range(0, n, 4):  # a few at a time, as in a search: hyperparameters go on from where they were
             for i in order[k : min(k + 4, n)]:
                 optimizer.give(space.config(points[i]), float(errors[i]))
-            fitted = optimizer._fit()
+            fitted = optimizer.strategy.fit()
         rest = order[n:]
         rows = [space.encode(points[i])[None] for i in rest]
         mean = np.array([fitted.posterior.predict(space.path(points[i]), row).mean[0] for i, row in zip(rest, rows, strict=True)])

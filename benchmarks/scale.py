@@ -19,8 +19,8 @@ import time
 import numpy as np
 from harness import markdown
 
-import raytree.optimizers.surrogate
 import raytree.searchers
+import raytree.strategies.fitted
 from raytree.objectives import tree_function
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.cap is not None:
-        raytree.optimizers.surrogate.MOST_KNOWN = arguments.cap or 10**9
+        raytree.strategies.fitted.MOST_KNOWN = arguments.cap or 10**9
     lines = []
     for name in arguments.searchers.split(","):
         lines += drive(name, arguments.trials, arguments.concurrent, arguments.every, arguments.seed)

@@ -399,6 +399,7 @@ class Optimizer:
         trial.provisional = saved.get("provisional", False) is True
         if (trial.status is Status.FINISHED) != (trial.value is not None):
             raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
+        self.observations.note(trial)
 
     def save(self) -> str:
         """`state` as a document with a version and a checksum."""

@@ -29,9 +29,18 @@ from raytree.errors import SettingError
 from raytree.space import Path, Point, Space
 from raytree.space.parameters import Array
 
-MAX_REPORTS = 128  # a trial's; beyond, reports are thinned to a geometric grid in t
-RUNGS = 3.0  # of a trial's curve models see reports this factor apart in t, and the last one
-SHORTEST = 10.0  # the least that is told apart is at most this fraction of max_t
+MAX_REPORTS = 128
+"""Of a running trial; beyond, they are thinned to a geometric grid in t."""
+KEPT_REPORTS = 24
+"""Of a trial that has ended; of more, those on a geometric grid, the first and the last."""
+GRID = 1.1
+"""The factor between neighbours on that grid, while a trial runs."""
+ENDED_GRID = 1.25
+"""The same when it has ended."""
+RUNGS = 3.0
+"""Of a trial's curve models see reports this factor apart in t, and the last one."""
+SHORTEST = 10.0
+"""The least that is told apart is at most this fraction of max_t."""
 
 
 class Status(StrEnum):
@@ -81,18 +90,28 @@ class Trial:
 class Data(NamedTuple):
     """What models are fitted to: rows (n, d), losses (n,) in the user's units with the sign of a loss.
 
-    From `curves` rows are (n, d + 1), the fidelity last, and a trial may have several.
+    From `curves` rows are (n, d + 1), the fidelity last, and a trial may have several. `numbers` (n,) are those of the trials,
+    `failed` (n,) says whose loss is imputed.
     """
 
     rows: Array
     losses: Array
     paths: list[Path]
     trials: list[Trial]
+    numbers: np.ndarray
+    failed: np.ndarray
 
     def at(self, index: Sequence[int]) -> Data:
-        """Some of it, by number."""
+        """Some of it, by place."""
         kept = list(index)
-        return Data(self.rows[kept], self.losses[kept], [self.paths[k] for k in kept], [self.trials[k] for k in kept])
+        paths, trials = [self.paths[k] for k in kept], [self.trials[k] for k in kept]
+        return Data(self.rows[kept], self.losses[kept], paths, trials, self.numbers[kept], self.failed[kept])
+
+    def last_losses(self) -> Array:
+        """(m,) what each trial that has not failed said last, in order of suggestion."""
+        valid = ~self.failed
+        numbers, losses = self.numbers[valid], self.losses[valid]
+        return losses[np.append(numbers[1:] != numbers[:-1], True)] if len(numbers) else losses
 
 
 def as_value(raw: Any) -> float | None:
@@ -107,6 +126,74 @@ def as_value(raw: Any) -> float | None:
     except Exception:  # noqa: BLE001  a foreign object may raise anything; whatever it is, it is no number
         return None
     return value if math.isfinite(value) else None
+
+
+_CODES = {status: k for k, status in enumerate(Status)}
+
+
+class Columns:
+    """What models ask of all trials, as arrays that grow: rows (n, d), values and t (NaN for none), the largest t of a report
+    (1 for none), and status codes (n,).
+
+    Args:
+        d: coordinates of a row.
+    """
+
+    def __init__(self, d: int) -> None:
+        self.n = 0
+        self._rows = np.empty((16, d))
+        self._values, self._times, self._furthest = np.full(16, np.nan), np.full(16, np.nan), np.ones(16)
+        self._status = np.zeros(16, dtype=np.int8)
+        self.counts = [0] * len(_CODES)
+
+    def add(self, row: Array) -> None:
+        """One more trial, running."""
+        if self.n == len(self._status):
+            self._rows = np.vstack([self._rows, np.empty_like(self._rows)])
+            more = np.full(self.n, np.nan)
+            self._values, self._times = np.append(self._values, more), np.append(self._times, more)
+            self._furthest = np.append(self._furthest, np.ones(self.n))
+            self._status = np.append(self._status, np.zeros_like(self._status))
+        self._rows[self.n] = row
+        self._status[self.n] = _CODES[Status.RUNNING]
+        self.counts[_CODES[Status.RUNNING]] += 1
+        self.n += 1
+
+    def set(self, trial: Trial) -> None:
+        """What is known of a trial now."""
+        k, code = trial.number, _CODES[trial.status]
+        self.counts[self._status[k]] -= 1
+        self.counts[code] += 1
+        self._status[k] = code
+        self._values[k] = np.nan if trial.value is None else trial.value
+        self._times[k] = np.nan if trial.t is None else trial.t
+        self._furthest[k] = max(trial.reports, default=1.0)
+
+    @property
+    def rows(self) -> Array:
+        return self._rows[: self.n]
+
+    @property
+    def values(self) -> Array:
+        return self._values[: self.n]
+
+    @property
+    def times(self) -> Array:
+        return self._times[: self.n]
+
+    @property
+    def furthest(self) -> float:
+        """The largest t of any report."""
+        return float(self._furthest[: self.n].max(initial=0.0)) if self.n else 1.0
+
+    def having(self, *wanted: Status) -> np.ndarray:
+        """(n,) which trials are in one of the given states."""
+        status = self._status[: self.n]
+        return np.isin(status, [_CODES[one] for one in wanted]) if self.n else np.zeros(0, dtype=bool)
+
+    def count(self, status: Status) -> int:
+        """How many trials are in a state."""
+        return self.counts[_CODES[status]]
 
 
 class Observations:
@@ -130,7 +217,10 @@ class Observations:
         self.space, self.mode, self.on_error = space, mode, on_error
         self.max_t: float | str | None = max_t if max_t is None or max_t == "auto" else float(max_t)
         self.trials: dict[str, Trial] = {}
+        self._ordered: list[Trial] = []
         self._used: set[Point] = set()
+        self._columns = Columns(space.d)
+        self._curves: dict[int, list[tuple[float, float]]] = {}  # by number, what models see of a trial's reports
 
     @property
     def sign(self) -> float:
@@ -154,8 +244,15 @@ class Observations:
         row, path = self.space.encode(point), self.space.path(point)
         trial = Trial(trial_id, len(self.trials), point, row, path, provisional=provisional)
         self.trials[trial_id] = trial
+        self._ordered.append(trial)
         self._used.add(self.space.key(point))
+        self._columns.add(row)
         return trial
+
+    def note(self, trial: Trial) -> None:
+        """Takes over what is known of a trial now, after any event."""
+        self._columns.set(trial)
+        self._curves.pop(trial.number, None)
 
     def report(self, trial_id: str, raw: Any, t: float) -> None:
         """A value at t. One that had finished takes a later value; one that was over without a value is taken up again."""
@@ -169,6 +266,7 @@ class Observations:
             self._settle(trial)
         elif trial.status is Status.FINISHED and value is not None and t >= (trial.t or 0):
             trial.value, trial.t = value, t
+        self.note(trial)
 
     def finish(self, trial_id: str, raw: Any, t: float | None = None) -> None:
         """The end of a trial with a last value; a value that is no finite number makes it invalid."""
@@ -182,6 +280,7 @@ class Observations:
         self._store(trial, at, value)
         trial.status = Status.INVALID if value is None else Status.FINISHED
         trial.value, trial.t, trial.provisional = value, at, False
+        self._ended(trial)
 
     def end(self, trial_id: str, by_itself: bool = False) -> None:
         """The end of a trial without a last value: its value is the last finite one it reported.
@@ -198,6 +297,7 @@ class Observations:
             else:
                 trial.status = Status.STOPPED
         trial.provisional = False
+        self._ended(trial)
 
     def fail(self, trial_id: str) -> None:
         """The end of a trial in error; a trial that had finished stays finished."""
@@ -205,6 +305,13 @@ class Observations:
         if trial.status is Status.RUNNING or trial.provisional:
             trial.status, trial.value, trial.t = Status.ERRORED, None, None
         trial.provisional = False
+        self._ended(trial)
+
+    def _ended(self, trial: Trial) -> None:
+        """Of very many reports of a trial that has ended, some are enough."""
+        if len(trial.reports) > KEPT_REPORTS:
+            trial.reports = _on_grid(trial.reports, ENDED_GRID)
+        self.note(trial)
 
     def _settle(self, trial: Trial) -> None:
         """Its value is the last finite one it reported."""
@@ -217,17 +324,12 @@ class Observations:
         """Makes a trial an errored one, whatever it reported."""
         trial = self.trials[trial_id]
         trial.status, trial.value, trial.t = Status.ERRORED, None, None
+        self.note(trial)
 
     def _store(self, trial: Trial, t: float, value: float | None) -> None:
         trial.reports[t] = value
         if len(trial.reports) > MAX_REPORTS:
-            times = sorted(trial.reports)
-            keep = {times[0], times[-1]}
-            for at in times[1:]:
-                if at >= 1.1 * max((k for k in keep if k < at), default=0.0):
-                    keep.add(at)
-            kept = sorted(keep)[-MAX_REPORTS // 2 :]
-            trial.reports = {at: trial.reports[at] for at in kept}
+            trial.reports = _on_grid(trial.reports, GRID)
 
     # Questions
 
@@ -240,9 +342,15 @@ class Observations:
         """The number of different configurations that were tried."""
         return len(self._used)
 
+    def count(self, status: Status) -> int:
+        """How many trials are in a state."""
+        return self._columns.count(status)
+
     def with_status(self, *wanted: Status) -> list[Trial]:
         """Trials in one of the given states, in order of suggestion."""
-        return [trial for trial in self if trial.status in wanted]
+        if not any(self._columns.count(status) for status in wanted):
+            return []
+        return [self._ordered[k] for k in np.flatnonzero(self._columns.having(*wanted)).tolist()]
 
     def running(self) -> list[Trial]:
         """Trials that were suggested and have not ended."""
@@ -251,19 +359,22 @@ class Observations:
     @property
     def full_t(self) -> float:
         """t of a complete trial, where that means something."""
-        return (
-            self.max_t if isinstance(self.max_t, float) else max((max(trial.reports, default=1.0) for trial in self), default=1.0)
-        )
+        return self.max_t if isinstance(self.max_t, float) else self._columns.furthest
+
+    def _complete(self) -> np.ndarray:
+        """(n,) which trials `complete` has."""
+        finished = self._columns.having(Status.FINISHED)
+        if self.max_t is None or not finished.any():
+            return finished
+        times = np.nan_to_num(self._columns.times, nan=np.inf)
+        reached = finished & (times >= self.full_t * (1.0 - 1e-9))
+        if reached.any():
+            return np.asarray(reached)
+        return np.asarray(finished & (times > times[finished].max() / RUNGS))
 
     def complete(self) -> list[Trial]:
         """The finished trials that got to the end; while there are none, those that got about as far as any."""
-        finished = self.with_status(Status.FINISHED)
-        if self.max_t is None or not finished:
-            return finished
-        enough = self.full_t * (1.0 - 1e-9)
-        reached = [trial for trial in finished if trial.t is None or trial.t >= enough]
-        longest = max(trial.t or 0.0 for trial in finished)
-        return reached or [trial for trial in finished if (trial.t or 0.0) > longest / RUNGS]
+        return [self._ordered[k] for k in np.flatnonzero(self._complete()).tolist()]
 
     def outcomes(self) -> list[str]:
         """What became of every trial, in a word, in order of suggestion; "stopped" where something ended it early.
@@ -281,44 +392,69 @@ class Observations:
 
     def best(self) -> Trial | None:
         """The finished trial with the lowest loss, of complete ones if there are any; the first of equals."""
-        return min(
-            self.complete() or self.with_status(Status.FINISHED), key=lambda trial: self.sign * _value(trial), default=None
-        )
+        which = np.flatnonzero(self._complete())
+        if not len(which):
+            return None
+        return self._ordered[int(which[np.argmin(self.sign * self._columns.values[which])])]
+
+    @property
+    def _bad(self) -> tuple[Status, ...]:
+        """Trials that count as bad ones."""
+        return FAILED if self.on_error == "penalize" else (Status.INVALID,)
 
     def losses(self) -> Data:
         """What is known: complete trials, and bad ones at half the range worse than the worst (all, if none finished)."""
-        bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
-        finished = self.complete()
-        if not finished:
-            return Data(np.empty((0, self.space.d)), np.empty(0), [], [])
-        imputed = _imputed(np.array([self.sign * _value(trial) for trial in finished]))
-        good = {trial.number for trial in finished}
-        chosen = [trial for trial in self if trial.number in good or trial.status in bad]
-        values = [self.sign * _value(t) if t.number in good else imputed for t in chosen]
-        return Data(np.array([t.row for t in chosen]), np.array(values), [t.path for t in chosen], chosen)
+        good = self._complete()
+        if not good.any():
+            return self._data(np.empty((0, self.space.d)), np.empty(0), np.empty(0, dtype=int))
+        losses = self.sign * self._columns.values
+        losses = np.where(good, losses, _imputed(losses[good]))
+        chosen = np.flatnonzero(good | self._columns.having(*self._bad))
+        return self._data(self._columns.rows[chosen], losses[chosen], chosen)
+
+    def _data(self, rows: Array, losses: Array, numbers: np.ndarray) -> Data:
+        trials = [self._ordered[k] for k in numbers.tolist()]
+        failed = self._columns.having(*FAILED)[numbers]
+        return Data(rows, losses, [trial.path for trial in trials], trials, numbers, failed)
 
     def curves(self) -> Data:
         """What all trials have said, running ones included: some reports of each, the last one among them."""
-        bad = {Status.INVALID, Status.ERRORED} if self.on_error == "penalize" else {Status.INVALID}
-        known = [(trial, t, self.sign * value) for trial in self for t, value in _thinned(trial)]
-        if not known:
-            return Data(np.empty((0, self.space.d + 1)), np.empty(0), [], [])
-        imputed = _imputed(np.array([loss for _, _, loss in known]))
-        full = self.full_t
-        known += [(trial, trial.t or full, imputed) for trial in self if trial.status in bad]
-        known.sort(key=lambda entry: entry[0].number)  # stable: a trial's reports stay in their order
-        rows = np.array([np.append(trial.row, fidelity(t, full)) for trial, t, _ in known])
-        return Data(rows, np.array([loss for _, _, loss in known]), [e[0].path for e in known], [e[0] for e in known])
+        for trial in self._ordered:
+            if trial.number not in self._curves:
+                self._curves[trial.number] = _thinned(trial)
+        said = [self._curves[k] for k in range(len(self._ordered))]
+        counts = np.array([len(part) for part in said], dtype=int)
+        if not counts.any():
+            return self._data(np.empty((0, self.space.d + 1)), np.empty(0), np.empty(0, dtype=int))
+        known = np.array([pair for part in said for pair in part])
+        numbers, times, losses = np.repeat(np.arange(len(said)), counts), known[:, 0], self.sign * known[:, 1]
+        bad = np.flatnonzero(self._columns.having(*self._bad))
+        ends = self._columns.times[bad]
+        numbers = np.append(numbers, bad)
+        times = np.append(times, np.where(np.isnan(ends), self.full_t, ends))
+        losses = np.append(losses, np.full(len(bad), _imputed(losses)))
+        order = np.argsort(numbers, kind="stable")  # a trial's reports stay in their order
+        numbers = numbers[order]
+        rows = np.column_stack([self._columns.rows[numbers], fidelity(times[order], self.full_t)])
+        return self._data(rows, losses[order], numbers)
 
 
-def _value(trial: Trial) -> float:
-    assert trial.value is not None
-    return trial.value
+def _on_grid(reports: dict[float, float | None], factor: float) -> dict[float, float | None]:
+    """The last reports that are a factor apart in t; the last one and the last finite one are among them."""
+    times = sorted(reports)
+    kept = times[:1]
+    for t in times[1:]:
+        if t >= factor * kept[-1]:
+            kept.append(t)
+    finite = [t for t in times if reports[t] is not None]
+    chosen = sorted({*kept[-MAX_REPORTS // 2 :], *finite[-1:], times[-1]})
+    return {t: reports[t] for t in chosen}
 
 
-def fidelity(t: float, full_t: float) -> float:
-    """t on a logarithmic scale: 1 for a complete trial, 0 for one step, or for a tenth of all if that is less."""
-    return float(np.clip(1.0 + math.log(max(t, 1e-300) / full_t) / math.log(max(full_t, SHORTEST)), 0.0, 1.0))
+def fidelity(t: Any, full_t: float) -> Any:
+    """t, a number or an array, on a logarithmic scale: 1 for a complete trial, 0 for one step, or for a tenth of all if that
+    is less."""
+    return np.clip(1.0 + np.log(np.maximum(t, 1e-300) / full_t) / math.log(max(full_t, SHORTEST)), 0.0, 1.0)
 
 
 def _imputed(losses: Array) -> float:

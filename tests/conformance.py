@@ -402,8 +402,8 @@ class SearcherConformance:
     def proposals(self, searcher: Any) -> list[int]:
         """A list that grows with every proposal of the method, which says that the search has left the design."""
         optimizer = searcher._ready()
-        made, propose = [], optimizer._propose
-        optimizer._propose = lambda rng: made.append(len(optimizer.observations)) or propose(rng)
+        made, propose = [], optimizer.strategy.propose
+        optimizer.strategy.propose = lambda ask, rng: made.append(len(optimizer.observations)) or propose(ask, rng)
         return made
 
     def test_trials_that_never_end_do_not_stop_the_search(self):
@@ -529,7 +529,7 @@ class SearcherConformance:
         proposals = self.proposals(straight)
         expected = self.run(straight, 10)
         assert len(proposals) >= 4  # the method was at work on both sides of the restore
-        del straight._optimizer._propose
+        del straight._optimizer.strategy.propose
         configs = self.run(first, 5)
         second = restored(saved(first), self.blank)
         assert configs + self.run(second, 5, start=5) == expected

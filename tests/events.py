@@ -233,7 +233,7 @@ class Play:
         if self.kind == "repeater":
             return
         space = self.searcher._ready().space
-        row = self.searcher._ready()._at_random(self.rng, 1)[0]
+        row = self.searcher._ready().strategy.at_random(self.rng, 1)[0]
         config = space.config(space.point(space.config(space.decode(row))))  # of two branches that fit alike, the first
         raw, number = self.value()
         result, t = self.result(raw)
@@ -257,7 +257,7 @@ class Play:
     def on_add(self, name: str) -> None:
         """An evaluation made elsewhere."""
         space = self.searcher._ready().space
-        row = self.searcher._ready()._at_random(self.rng, 1)[0]
+        row = self.searcher._ready().strategy.at_random(self.rng, 1)[0]
         config = space.config(space.point(space.config(space.decode(row))))
         raw, number = self.value()
         error = bool(self.rng.random() < 0.3)

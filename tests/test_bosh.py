@@ -6,7 +6,6 @@ import importlib
 import itertools
 import logging
 import math
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,15 @@ import pytest
 from scipy import stats
 from scipy.linalg import helmert
 
-from raytree import BOSHOptimizer, Optimizer, Space, state
+from raytree import BOSHOptimizer, Optimizer, Space, TreeOptimizer, state
 from raytree.acquisition.entropy import exact_maxima, gibbon, gumbel_maxima, hazard, mes, mumbo
 from raytree.errors import ConfigurationError, SettingError, SpaceError, StateError
 from raytree.models.hierarchical import FRESH, LEVEL, HierarchicalGP
 from raytree.models.inputs import Inputs
 from raytree.objectives import HGPDraw
-from raytree.optimizers.bosh import CHECK_EVERY, PAPER, SURE, TRIED
-from raytree.optimizers.realizations import UNEQUAL
+from raytree.optimizers.bosh import PAPER
 from raytree.space import Categorical, Float, Integer
+from raytree.strategies.fitted import MOST_KNOWN
 from tests.spaces import LAYERS, MODELS
 
 FLAT = Space({"x": Float(0, 1), "y": Float(0, 1)})
@@ -69,7 +68,7 @@ def test_posterior_of_target_and_realizations_equals_the_dense_gaussian_process(
         cross = slow(model, theta, asked, data)
         mean = cross @ np.linalg.solve(K, model.y)
         covariance = slow(model, theta, asked, asked) - cross @ np.linalg.solve(K, cross.T)
-        joint = posterior.joint(space.path_of(row), row[None], seeds)
+        joint = posterior.evaluations(space.path_of(row), row[None], seeds)
         assert joint.mean[0] == pytest.approx(mean[0], abs=1e-8)
         assert joint.sd[0] ** 2 == pytest.approx(covariance[0, 0], abs=1e-8)
         np.testing.assert_allclose(joint.variance[0], np.diag(covariance)[1:] + np.exp(theta[0]), atol=1e-8)
@@ -82,9 +81,58 @@ def test_posterior_of_target_and_realizations_equals_the_dense_gaussian_process(
     places = space.sample(rng, 6)
     asked = [("g", row, None) for row in places]
     cross = slow(model, theta, asked, data)
-    mean, covariance = posterior.joint_target(places, space.paths_of(places))
+    mean, covariance = posterior.joint(places, space.paths_of(places))
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, model.y), atol=1e-8)
     np.testing.assert_allclose(covariance, slow(model, theta, asked, asked) - cross @ np.linalg.solve(K, cross.T), atol=1e-8)
+
+
+@pytest.mark.parametrize("structure", [{"x": Float(0, 1), "y": Float(0, 1)}, MODELS], ids=["flat", "models"])
+def test_the_target_of_a_finite_pool_is_the_mean_of_its_evaluations(structure):
+    """Against a Gaussian process over every pair of place and realization, noise frozen into each of them."""
+    space, rng, p = Space(structure), np.random.default_rng(4), 3
+    places = space.sample(rng, 5)
+    rows, seeds = places[[0, 0, 1, 2, 2, 2, 3]], [0, 2, 1, 0, 1, 2, 0]
+    inputs = Inputs(space, "hamming", True, 2, 0)
+    model = HierarchicalGP(space, inputs, rows, rng.normal(size=7), space.paths_of(rows), seeds, pool=p)
+    theta = model._mean.copy()
+    theta[0] = np.log(0.3)
+    pairs = [("f", row, s) for row in places for s in range(p)]
+    every = slow(model, theta, pairs, pairs) + np.exp(theta[0]) * np.eye(len(pairs))
+    seen = [p * place + s for place, s in zip([0, 0, 1, 2, 2, 2, 3], seeds, strict=True)]
+    averages = np.repeat(np.eye(5), p, axis=1) / p
+    gain = every[:, seen] @ np.linalg.inv(every[np.ix_(seen, seen)])
+    mean, covariance = gain @ model.y, every - gain @ every[seen]
+    posterior = model.posterior(theta)
+    np.testing.assert_allclose(posterior.target_means(), (averages @ mean)[[0, 0, 1, 2, 2, 2, 3]], atol=1e-8)
+    assert posterior.target_means()[3] == pytest.approx(np.mean(model.y[3:6]), abs=1e-8)  # tried on all: known exactly
+    among = posterior.among(np.array([0, 2, 6]))
+    np.testing.assert_allclose(among.mean, (averages @ mean)[[0, 1, 3]], atol=1e-8)
+    deviations = np.sqrt(np.maximum(np.diag(averages @ covariance @ averages.T), 0.0))
+    np.testing.assert_allclose(among.sd, deviations[[0, 1, 3]], atol=1e-8)
+    for k in (1, 3, 4):  # places that were tried on one realization, or on none
+        path, row = space.path_of(places[k]), places[k][None]
+        prediction, joint = posterior.predict(path, row), posterior.evaluations(path, row, [2], among)
+        assert prediction.mean[0] == pytest.approx((averages @ mean)[k], abs=1e-8)
+        assert prediction.sd[0] == pytest.approx(deviations[k], abs=1e-8)
+        at = p * k + 2
+        assert joint.variance[0, 0] == pytest.approx(covariance[at, at], abs=1e-8)
+        assert joint.covariance[0, 0] == pytest.approx((averages @ covariance)[k, at], abs=1e-8)
+        np.testing.assert_allclose(joint.elsewhere[:, 0, 0], (averages @ covariance)[[0, 1, 3], at], atol=1e-8)
+
+
+@pytest.mark.parametrize("structure", [{"x": Float(0, 1), "y": Float(0, 1)}, MODELS], ids=["flat", "models"])
+def test_an_evaluation_moves_the_target_elsewhere_as_the_dense_gaussian_process_says(structure):
+    space, rng = Space(structure), np.random.default_rng(2)
+    model, theta, rows = model_of(space, rng)
+    data = [("f", row, s) for row, s in zip(rows, model.seeds, strict=True)]
+    K = slow(model, theta, data, data) + np.exp(theta[0]) * np.eye(len(rows))
+    posterior, which = model.posterior(theta), np.array([1, 4, 11])
+    row = space.sample(rng, 1)
+    asked = [*(("g", rows[k], None) for k in which), *(("f", row[0], s) for s in (0, 3, FRESH))]
+    cross = slow(model, theta, asked, data)
+    covariance = slow(model, theta, asked, asked) - cross @ np.linalg.solve(K, cross.T)
+    joint = posterior.evaluations(space.path_of(row[0]), row, [0, 3, FRESH], posterior.among(which))
+    np.testing.assert_allclose(joint.elsewhere[:, 0], covariance[:3, 3:], atol=1e-8)
 
 
 def test_a_fully_crossed_design_decouples_by_the_helmert_transform():
@@ -138,7 +186,7 @@ def test_running_trials_shrink_variances_as_if_observed_and_move_no_mean():
         FLAT, model.inputs, np.vstack([rows, extra]), np.zeros(23), [()] * 23, np.concatenate([model.seeds, seeds])
     ).posterior(theta)
     test = FLAT.sample(rng, 5)
-    before, after, oracle = (p.joint((), test, [1, 9, FRESH]) for p in (posterior, grown, again))
+    before, after, oracle = (p.evaluations((), test, [1, 9, FRESH]) for p in (posterior, grown, again))
     np.testing.assert_allclose(after.mean, before.mean, atol=1e-10)
     np.testing.assert_allclose(after.variance, oracle.variance, atol=1e-8)
     np.testing.assert_allclose(after.covariance, oracle.covariance, atol=1e-8)
@@ -154,7 +202,7 @@ def test_variances_of_target_deviation_offset_and_noise_are_told_apart():
     y = np.sin(9 * x) + offsets[seeds] + 0.01 * rng.normal(size=120)
     y = (y - y.mean()) / y.std()
     model = HierarchicalGP(space, Inputs(space, "hamming", True, 2, 0), x[:, None], y, [()] * 120, seeds)
-    noise, target, deviation, offset = np.exp(model.fit(None, 100)[0][:4])
+    noise, target, deviation, offset = np.exp(model.fit(None, 100).theta[:4])
     assert offset > 10 * deviation
     assert offset > 100 * noise
     assert target > offset / 10
@@ -169,7 +217,7 @@ def test_offsets_do_not_stand_in_for_the_level_of_the_target():
         Space({"x": Float(0, 1)}), Inputs(Space({"x": Float(0, 1)}), "hamming", True, 2, 0), x[:, None], y, [()] * 60,
         rng.integers(2, size=60),
     )  # fmt: skip
-    _, target, _, offset = np.exp(model.fit(None, 100)[0][:4])
+    _, target, _, offset = np.exp(model.fit(None, 100).theta[:4])
     assert offset < 0.1 * target
 
 
@@ -263,11 +311,11 @@ def run(optimizer, function, n, batch=1):
 
 
 def test_the_greedy_step_is_the_difference_of_the_joint_determinant():
-    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=0), noisy, 12)
+    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=0, acquisition="gibbon"), noisy, 12)
     fitted = optimizer._fit()
     for _ in range(3):
         optimizer.ask()
-    running = optimizer._with_pending(fitted, np.random.default_rng(0))
+    running = optimizer._with_pending(fitted)
     posterior, theta = fitted.posterior, fitted.posterior.theta
     pending = optimizer.pending
     row = np.array([0.77])
@@ -286,7 +334,7 @@ def test_the_greedy_step_is_the_difference_of_the_joint_determinant():
         return np.linalg.slogdet(C / np.outer(d, d))[1]
 
     for seed in (0, 1):
-        before = posterior.joint((), row[None], [seed]).variance
+        before = posterior.evaluations((), row[None], [seed]).variance
         term = optimizer._batch_term(running, before, (), row[None], [seed])[0, 0]
         assert term == pytest.approx(0.5 * (log_det([*batch, ("f", row, seed)]) - log_det(batch)), abs=1e-6)
 
@@ -314,40 +362,75 @@ def test_conditional_spaces(structure):
     assert optimizer.recommend() is not None
 
 
-def test_the_pool_grows_slowly_and_stays_within_its_limits():
-    pools = {}
-    for most in ("auto", "all", 3):
-        optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=2, max_realizations=most), noisy, 30)
-        pools[most] = len({trial.point[1] for trial in optimizer.observations})
-    assert pools["auto"] == math.ceil(math.sqrt(2 * 30))
-    assert pools["all"] >= pools["auto"]
-    assert pools[3] == 3
-    seeds = [trial.point[1] for trial in optimizer.observations]
-    assert len(set(seeds[:6])) == 2  # d + 5 over two seeds
-    assert all(isinstance(seed, int) and 0 <= seed < 2**31 for seed in seeds)
+def test_the_pool_grows_by_what_fresh_seeds_are_worth_and_stays_within_its_limit():
+    used = {}
+    for name, settings, spread in (("differ", {}, 0.3), ("limited", {"max_realizations": 3}, 0.3), ("alike", {}, 0.0)):
+        optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=2, **settings)
+        run(optimizer, lambda config, spread=spread: noisy(config, spread), 30)
+        seeds = [trial.point[1] for trial in optimizer.observations]
+        assert len(set(seeds[: optimizer.num_initial])) == 1  # places are told apart best on one seed
+        assert all(isinstance(seed, int) and 0 <= seed < 2**31 for seed in seeds)
+        used[name] = len(set(seeds))
+    assert used["differ"] > 3
+    assert used["limited"] == 3
+    assert used["alike"] < used["differ"]
 
 
-def test_every_seed_gets_about_its_share_of_the_trials():
-    optimizer = run(BOSHOptimizer({"x": Float(0, 1)}, seed=3, max_realizations=4), lambda c: (c["x"] - 0.3) ** 2, 30)
-    count = Counter(trial.point[1] for trial in optimizer.observations)
-    assert len(count) == 4
-    assert max(count.values()) <= math.ceil(UNEQUAL * 30 / 4)
+def rough(config, noise=0.3):
+    """Steps whose luck depends on the step and the seed, as that of a training run does."""
+    luck = np.random.default_rng([config["k"], config["seed"]]).normal()
+    return 0.02 * (config["k"] - 12) ** 2 + noise * luck
 
 
-def test_what_leads_is_tried_on_other_realizations_until_it_is_known():
-    space = {"x": Float(0, 1)}
-    pool = {"max_realizations": 8, "num_initial": 8, "initial_realizations": 8}
-    optimizer = run(BOSHOptimizer(space, seed=5, check=True, **pool), noisy, 40)
-    tried: dict[float, list[int]] = {}
+def test_what_leads_is_tried_on_other_realizations_by_itself():
+    optimizer = run(BOSHOptimizer({"k": Integer(0, 30)}, seed=1, realizations=range(5)), rough, 60)
+    tried: dict[int, list[int]] = {}
     for trial in optimizer.observations:
-        tried.setdefault(trial.row[0], []).append(trial.point[1])
-    assert 1 < max(map(len, tried.values())) <= SURE
-    assert len(optimizer._pool()) == 8
+        tried.setdefault(trial.point[0], []).append(trial.point[1])
     assert all(len(set(seeds)) == len(seeds) for seeds in tried.values())
-    assert 4 <= 40 - len(tried) <= 32 // CHECK_EVERY
-    assert len(tried[optimizer.space.encode(optimizer.point(optimizer.recommend().config))[0]]) > 1
-    unchecked = run(BOSHOptimizer(space, seed=5, check=False), noisy, 30)
-    assert len({trial.row[0] for trial in unchecked.observations}) > 26
+    assert len(tried[optimizer.recommend().config["k"]]) >= 4  # of 5
+    assert len(tried) > 12
+    quiet = run(BOSHOptimizer({"k": Integer(0, 30)}, seed=1, realizations=range(5)), lambda c: rough(c, 0.0), 20)
+    assert len({trial.point[0] for trial in quiet.observations}) >= 14  # little to average: little repeated
+
+
+def test_a_configuration_tried_on_all_of_a_pool_is_known_by_its_mean():
+    optimizer = run(BOSHOptimizer({"k": Integer(0, 30)}, seed=1, realizations=range(5), transform="linear"), rough, 60)
+    recommended = optimizer.recommend()
+    values = [trial.value for trial in optimizer.observations if trial.point[0] == recommended.config["k"]]
+    assert len(values) == 5
+    assert recommended.value == pytest.approx(np.mean(values), abs=1e-6)
+    assert recommended.sd < 0.01
+
+
+def test_without_an_effect_of_the_seed_it_is_as_good_as_the_tree():
+    space = {"x": Float(0, 1), "y": Float(0, 1)}
+    regrets = {}
+    for make in (TreeOptimizer, BOSHOptimizer):
+        found = []
+        for seed in range(5):
+            optimizer = run(make(space, seed=seed), lambda c: math.sin(6 * c["x"]) + (c["y"] - 0.6) ** 2 + 1.0, 22)
+            best = optimizer.recommend().config
+            found.append(math.sin(6 * best["x"]) + (best["y"] - 0.6) ** 2 + 1.0)
+        regrets[make] = np.median(found)
+    assert regrets[BOSHOptimizer] < max(2.0 * regrets[TreeOptimizer], 1e-3)
+
+
+def test_of_very_many_trials_whole_configurations_are_kept():
+    optimizer = BOSHOptimizer({"k": Integer(0, 200)}, seed=0, realizations=range(5))
+    rng = np.random.default_rng(0)
+    for k in rng.permutation(120).tolist():
+        for seed in range(5):
+            optimizer.give({"k": k, "seed": seed}, abs(k - 60) + 20 * rng.normal())
+    kept = optimizer.strategy.inference.enough(optimizer.observations.losses())
+    assert MOST_KNOWN // 2 <= len(kept.losses) <= MOST_KNOWN
+    count: dict[float, int] = {}
+    for row in kept.rows:
+        count[row[0]] = count.get(row[0], 0) + 1
+    assert set(count.values()) == {5}
+    places = [round(201 * unit - 0.5) for unit in count]
+    assert np.mean([abs(k - 60) < 15 for k in places]) > 0.4  # the best
+    assert any(k < 20 for k in places)  # and some of the others
 
 
 def test_what_was_tried_often_is_recommended_only_if_it_is_good():
@@ -361,43 +444,15 @@ def test_what_was_tried_often_is_recommended_only_if_it_is_good():
     assert baseline.recommend().config["x"] == pytest.approx(0.3, abs=0.05)
 
 
-def test_a_lucky_trial_is_not_recommended_before_one_that_was_checked():
+def test_a_lucky_trial_is_not_recommended_before_one_that_is_known():
     optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=0)
     rng = np.random.default_rng(3)
     for k, x in enumerate(rng.random(24)):
         optimizer.give({"x": float(x), "seed": k % 6}, 1.0 + 0.2 * rng.normal())
-    for seed in range(TRIED):
-        optimizer.give({"x": 0.5, "seed": seed}, 0.8 + 0.05 * rng.normal())
-    optimizer.give({"x": 0.9, "seed": 1}, 0.3)
-    assert optimizer.recommend().config["x"] == 0.5
-    unchecked = BOSHOptimizer.from_state({**optimizer.state(), "settings": {**optimizer.settings(), "check": False}})
-    assert unchecked.recommend().config["x"] > 0.8  # taken in by the lucky one
-
-
-def test_of_few_realizations_all_are_enough():
-    optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=0, realizations=[0, 1, 2])
-    rng = np.random.default_rng(3)
-    for k, x in enumerate(rng.random(24)):
-        optimizer.give({"x": float(x), "seed": k % 3}, 1.0 + 0.2 * rng.normal())
-    for seed in range(3):
-        optimizer.give({"x": 0.5, "seed": seed}, 0.8 + 0.05 * rng.normal())
-    optimizer.give({"x": 0.9, "seed": 1}, 0.3)
-    assert optimizer.recommend().config["x"] == 0.5
-
-
-def test_checks_leave_out_seeds_that_failed_and_round_nothing_twice():
-    optimizer = BOSHOptimizer({"x": Float(1e-5, 1.0, log=True)}, seed=0, max_realizations=4, initial_realizations=4)
-    run(optimizer, lambda config: (math.log10(config["x"]) + 3) ** 2, 6)
-    optimizer.give({"x": 0.000937, "seed": optimizer._seeds.render(optimizer._pool()[0])}, -1.0)
-    fitted = optimizer._fit()
-    seen = set()
-    while (found := optimizer._check(fitted, fitted.posterior)) and len(seen) < 9:
-        point = optimizer.space.decode(found[0])
-        assert point[1] not in seen
-        seen.add(point[1])
-        trial = optimizer.observations.add(f"check {len(seen)}", point)
-        optimizer.fail(trial.id)
-    assert seen == set(optimizer._pool()[1:])
+    for seed in range(6):
+        optimizer.give({"x": 0.5, "seed": seed}, 0.6 + 0.2 * rng.normal())
+    optimizer.give({"x": 0.9, "seed": 1}, 0.5)
+    assert optimizer.recommend().config["x"] == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_finite_pool_of_realizations():
@@ -423,7 +478,7 @@ def test_a_finite_pool_of_realizations():
 
 def test_points_without_a_seed_are_on_the_first_realization():
     optimizer = BOSHOptimizer({"x": Float(0, 1)}, seed=3)
-    initial = optimizer._seeds.render(optimizer._pool()[0])
+    initial = optimizer.strategy.seeds.first()
     optimizer.request({"x": 0.5})
     optimizer.request({"x": 0.5, "seed": 12})
     first, second, third = (optimizer.ask().config for _ in range(3))
@@ -436,12 +491,25 @@ def test_points_without_a_seed_are_on_the_first_realization():
         optimizer.request({"x": 0.5, "seed": -1})
 
 
-@pytest.mark.parametrize("batch", [5, 8])
-def test_suggestions_asked_at_once_differ(batch):
-    optimizer = run(BOSHOptimizer({"x": Float(0, 1), "y": Float(0, 1)}, seed=0), lambda c: noisy(c) + c["y"] ** 2, 14)
-    asked = [optimizer.ask().config for _ in range(batch)]
-    pairs = {(round(c["x"], 2), round(c["y"], 2), c["seed"]) for c in asked}
-    assert len(pairs) == batch
+@pytest.mark.parametrize("acquisition", ["knowledge", "gibbon"])
+def test_suggestions_asked_at_once_differ_in_places_and_seeds_unless_running_trials_are_ignored(acquisition):
+    def asked(pending: str) -> list:
+        optimizer = BOSHOptimizer({"x": Float(0, 1), "y": Float(0, 1)}, seed=0, acquisition=acquisition, pending=pending)
+        run(optimizer, lambda c: noisy(c) + c["y"] ** 2, 24)
+        return [optimizer.ask().config for _ in range(8)]
+
+    def near(configs: list) -> int:
+        """Pairs of almost the same place on the same seed."""
+        return sum(
+            a["seed"] == b["seed"] and max(abs(a["x"] - b["x"]), abs(a["y"] - b["y"])) < 0.02
+            for a, b in itertools.combinations(configs, 2)
+        )
+
+    together = asked("believer")
+    assert near(together) == 0
+    assert len({(round(c["x"], 2), round(c["y"], 2)) for c in together}) > 2
+    assert len({c["seed"] for c in together}) > 2
+    assert near(asked("ignore")) > 3
 
 
 def test_a_run_that_locked_in_goes_on_to_the_optimum():
@@ -479,11 +547,11 @@ def test_batches_do_not_lock_in():
     [
         {},
         {"acquisition": "mumbo"},
-        {"maxima": "gumbel"},
-        {"diversity": "1/B^2"},
+        {"acquisition": "gibbon", "maxima": "gumbel"},
+        {"acquisition": "gibbon", "diversity": "1/B^2"},
         {"maximizer": "direct"},
         {"realizations": ["a", "b", "c"], "seed_key": "fold"},
-        {"max_realizations": "all", "initial_realizations": 3},
+        {"max_realizations": 4, "initial_realizations": 3},
         PAPER,
     ],
     ids=str,
@@ -530,6 +598,7 @@ def test_a_trainable_that_ignores_the_seed_is_found_out_once(caplog):
         ({"x": Float(0, 1)}, {"budget": "x"}),
         ({"x": Float(0, 1)}, {"diversity": math.inf}),
         ({"x": Float(0, 1)}, {"max_realizations": 0}),
+        ({"x": Float(0, 1)}, {"max_realizations": "auto"}),
         ({"x": Float(0, 1)}, {"initial_realizations": "auto"}),
         ({"x": Float(0, 1)}, {"acquisition": "ei"}),
         ({"x": Float(0, 1)}, {"maxima": "grid"}),

@@ -19,7 +19,7 @@ from raytree.gp import mondrian
 from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52
 from raytree.gp.priors import horseshoe
 from raytree.gp.slice_sampler import along, sample
-from raytree.models.conditional import KERNELS, BlockGP
+from raytree.models.conditional import KERNELS, ConditionalModel
 from raytree.models.inputs import CATEGORIES, Inputs
 from raytree.optimizers.conditional import PAPER
 from raytree.space import Categorical, Float, Integer
@@ -44,21 +44,29 @@ def spaces(count):
 def model_of(space, rng, kernel="conditional", categories="hamming", impute=True, n=25):
     inputs = Inputs(space, categories, impute, KERNELS[kernel].power, 0)
     rows = space.sample(rng, n)
-    model = BlockGP(space, inputs, kernel, rows, rng.normal(size=n), space.paths_of(rows))
+    model = ConditionalModel(space, inputs, kernel, rows, rng.normal(size=n), space.paths_of(rows))
     theta = model.start() + 0.4 * rng.normal(size=len(model.start()))
     theta[0] = np.log(0.05)
     return model, theta, rows
 
 
+def blocks_of(model):
+    """The numbers of the rows of every block of the model's process."""
+    process, groups = model.posterior(model.start()).process, {}
+    for k, path in enumerate(model.paths):
+        groups.setdefault(process.block_of(path), []).append(k)
+    return groups
+
+
 def slow_kernel(model, theta, row_a, row_b):
     """Eq. (8) and its kin, pair by pair, coordinate by coordinate."""
     space = model.space
-    if model.kernel == "conditional" and space.path_of(row_a) != space.path_of(row_b):
+    if model.kernel_name == "conditional" and space.path_of(row_a) != space.path_of(row_b):
         return 0.0
     a, b = model.inputs(row_a[None])[0], model.inputs(row_b[None])[0]
     lengths = np.exp(theta[2:])
-    distance = sum((abs(x - y) / lengths[k]) ** model.stationary.power for x, y, k in zip(a, b, model.inputs.length, strict=True))
-    if model.stationary is MATERN52:
+    distance = sum((abs(x - y) / lengths[k]) ** KERNELS[model.kernel_name].power for x, y, k in zip(a, b, model.inputs.length, strict=True))
+    if KERNELS[model.kernel_name] is MATERN52:
         r = math.sqrt(5 * distance)
         return math.exp(theta[1]) * (1 + r + r * r / 3) * math.exp(-r)
     return math.exp(theta[1]) * math.exp(-distance)
@@ -80,7 +88,7 @@ def test_the_block_form_equals_the_dense_kernel_matrix(kernel, categories):
         noisy = K + np.exp(theta[0]) * np.eye(len(rows))
         solved = np.linalg.solve(noisy, model.y)
         expected = stats.multivariate_normal(np.zeros(len(rows)), noisy).logpdf(model.y)
-        assert model.log_likelihood(theta) == pytest.approx(expected, abs=1e-7)
+        assert model.log_likelihood(theta)[0] == pytest.approx(expected, abs=1e-7)
         posterior = model.posterior(theta)
         np.testing.assert_allclose(posterior.observed_means(), K @ solved, atol=1e-8)
         for row in space.sample(rng, 3):
@@ -97,8 +105,10 @@ def test_every_kernel_is_positive_semi_definite_on_random_spaces(kernel):
     for space in spaces(8):
         for impute in (True, False):
             model, theta, _ = model_of(space, rng, kernel, impute=impute)
-            for block in model.blocks.values():
-                K = model.covariance(theta, block.X, block.X, block.columns)
+            for block, rows in blocks_of(model).items():
+                X = model.kernel(theta).inputs(block, model.rows[rows])
+                K = model.kernel(theta).matrix(block, X, X)
+                np.testing.assert_allclose(np.diag(K), model.kernel(theta).diagonal(block, X))
                 np.testing.assert_allclose(K, K.T)
                 np.testing.assert_allclose(np.diag(K), np.exp(theta[1]))
                 assert np.linalg.eigvalsh(K).min() > -1e-8
@@ -109,7 +119,7 @@ def test_gradient_of_the_likelihood_and_of_the_prior(kernel):
     rng = np.random.default_rng(2)
     for space in spaces(3):
         model, theta, _ = model_of(space, rng, kernel)
-        for function in (model.log_likelihood_slope, model.log_prior, model.log_posterior):
+        for function in (model.log_likelihood, model.log_prior, model.negative_log_posterior):
             _, gradient = function(theta)
             for k in range(len(theta)):
                 step = 1e-5 * np.eye(len(theta))[k]
@@ -122,17 +132,17 @@ def test_gradient_of_the_prediction(kernel):
     rng = np.random.default_rng(3)
     for space in spaces(4):
         model, theta, _ = model_of(space, rng, kernel)
-        part = model.posterior(theta).parts[0]
+        part = model.posterior(theta)
         row = space.sample(rng, 1)[0]
         path = space.path_of(row)
-        _, _, d_mean, d_sd = part.gradient(path, model.inputs(row[None])[0])
+        _, _, d_mean, d_sd = part.gradient(path, row)
         for i in space.free(path):
             if math.isinf(space.parameters[i].domain.size):
                 values = []
                 for sign in (1, -1):
                     moved = row.copy()
                     moved[i] += sign * 1e-6
-                    values.append([column[0] for column in part.predict(path, model.inputs(moved[None]))])
+                    values.append([column[0] for column in part.predict(path, moved[None])])
                 numeric = (np.array(values[0]) - np.array(values[1])) / 2e-6
                 np.testing.assert_allclose([d_mean[i], d_sd[i]], numeric, atol=1e-5)
 
@@ -156,12 +166,13 @@ def test_covariance_structure_of_figures_2_to_4():
 
     def matrix(kernel, impute):
         inputs = Inputs(DUMMY, "integer", impute, KERNELS[kernel].power, 0)
-        model = BlockGP(DUMMY, inputs, kernel, rows, np.zeros(60), DUMMY.paths_of(rows))
+        model = ConditionalModel(DUMMY, inputs, kernel, rows, np.zeros(60), DUMMY.paths_of(rows))
         length = 0.5 * math.log(0.75) if kernel == "squared" else math.log(0.75)
         theta = np.array([np.log(1e-6), 0.0, *[length] * inputs.n_lengths])
         K = np.zeros((60, 60))
-        for block in model.blocks.values():
-            K[np.ix_(block.rows, block.rows)] = model.covariance(theta, block.X, block.X, block.columns)
+        for block, index in blocks_of(model).items():
+            X = model.kernel(theta).inputs(block, rows[index])
+            K[np.ix_(index, index)] = model.kernel(theta).matrix(block, X, X)
         return K
 
     blind, imputed = matrix("squared", impute=False), matrix("squared", impute=True)
@@ -179,14 +190,14 @@ def test_covariance_structure_of_figures_2_to_4():
 def test_blocks_without_data_predict_the_prior_and_childless_branches_differ():
     space = Space({"model": Categorical([{"kind": "gnb"}, {"kind": "lda"}, {"kind": "knn", "n": Integer(1, 9)}])})
     rows = np.array([space.encode(space.point({"model": {"kind": "gnb"}}))])
-    model = BlockGP(space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, np.array([1.5]), space.paths_of(rows))
+    model = ConditionalModel(space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, np.array([1.5]), space.paths_of(rows))
     theta = model.start()
     posterior = model.posterior(theta)
     lda = space.encode(space.point({"model": {"kind": "lda"}}))
     assert posterior.predict(space.path_of(lda), lda[None]).mean[0] == 0.0
     assert posterior.predict(space.path_of(lda), lda[None]).sd[0] == pytest.approx(np.exp(theta[1] / 2))
     assert posterior.predict(space.path_of(rows[0]), rows).mean[0] > 1.0
-    assert len(model.blocks) == 1
+    assert len(posterior.blocks) == 1
 
 
 @pytest.mark.parametrize("kernel", ["conditional", "matern", "mondrian"])
@@ -199,7 +210,7 @@ def test_conditioning_on_rows_without_value_equals_believing_the_mean(kernel):
         posterior = model.posterior(theta)
         grown = posterior.condition(extra, paths)
         believed = np.array([posterior.predict(p, r[None]).mean[0] for p, r in zip(paths, extra, strict=True)])
-        both = BlockGP(
+        both = ConditionalModel(
             space, model.inputs, kernel, np.vstack([rows, extra]), np.append(model.y, believed), space.paths_of(rows) + paths
         ).posterior(theta)
         for row in space.sample(rng, 5):
@@ -325,11 +336,11 @@ def test_sampled_hyperparameters_surround_the_map_estimate():
     rng = np.random.default_rng(13)
     rows = rng.random((40, 2))
     y = np.sin(8 * rows[:, 0]) + 0.05 * rng.normal(size=40)  # y does not depend on the second coordinate
-    model = BlockGP(space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, y, [()] * 40)
+    model = ConditionalModel(space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, y, [()] * 40)
     draws = model.sample(None, rng, 60, 100)
     assert np.all(draws >= model.bounds[:, 0])
     assert np.all(draws <= model.bounds[:, 1])
-    best = model.fit(None, 100)
+    best = model.fit(None, 100).theta
     for k in range(3):
         assert draws[:, k].min() - 0.5 < best[k] < draws[:, k].max() + 0.5
     assert np.mean(draws[:, 2]) < np.mean(draws[:, 3])
@@ -347,12 +358,12 @@ def test_expected_improvement_is_averaged_over_hyperparameters():
     )
     optimizer = CondKernelOptimizer(MODELS, seed=0, num_initial=6, inference="slice", improvement="plain")
     minimise(optimizer, lambda config: len(str(config)), 8)
-    mixture = optimizer._fit().posterior
+    mixture = optimizer.strategy.fit().posterior
     assert len(mixture.parts) == 10
     row = optimizer.space.sample(np.random.default_rng(0), 1)
     path = optimizer.space.path_of(row[0])
-    each = [np.exp(log_ei(*part.predict(path, mixture.numbers(row)), part.lowest))[0] for part in mixture.parts]
-    assert np.exp(optimizer._scores(mixture, None, row)[0]) == pytest.approx(np.mean(each))
+    each = [np.exp(log_ei(*part.predict(path, row), part.lowest))[0] for part in mixture.parts]
+    assert np.exp(optimizer.strategy.gain(mixture, None).score(path, row)[0]) == pytest.approx(np.mean(each))
 
 
 def test_neighbours_change_one_active_parameter_and_decisions_too():

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 from raytree import CondKernelOptimizer, TreeOptimizer
-from raytree.acquisition.improvement import log_improvement
-from raytree.acquisition.maximize import box_of, numeric_slope
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
+from raytree.acquisition.maximize import Gain, box_of, numeric_slope
+from raytree.acquisition.rounds import NEWS
 from raytree.errors import SettingError, SpaceError
 from raytree.gp.context import CONTEXTS, trend
 from raytree.gp.kernels import matern52, squared_differences
-from raytree.models.conditional import BlockGP
+from raytree.models.conditional import TREND_VARIANCE, ConditionalModel
 from raytree.models.cost import CostModel
 from raytree.models.features import Features
 from raytree.models.inputs import Inputs
-from raytree.models.tree import Settings, TreeModel
-from raytree.store import Observations, Status, fidelity
-from raytree.optimizers.exploring import NEWS
+from raytree.models.tree import Settings, TreeModel, kernel_dims
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Categorical, Float, Space
+from raytree.store import Observations, Status, fidelity
+from raytree.strategies.fitted import enough
 from tests.spaces import LAYERS, MODELS, random_space
 
 OPTIMIZERS = [TreeOptimizer, CondKernelOptimizer]
@@ -72,7 +73,7 @@ def tree_model(space, rng, n, context="quadratic", complete=False):
     )
     theta = model.layout.mean + 0.3 * rng.normal(size=len(model.layout.mean))
     theta[model.layout.at["noise", None]] = np.log(0.05)
-    theta[model.layout.at["haze", None]] = np.log(0.1)
+    theta[model.layout.at["early_noise", None]] = np.log(0.1)
     return model, theta
 
 
@@ -82,7 +83,7 @@ def dense_tree(model, h, rows, paths):
     Z, K = np.zeros((n, model.features.D)), np.zeros((n, n))
     for path in set(paths):
         index = np.array([k for k, p in enumerate(paths) if p == path])
-        dims = model.kernel_dims(path)
+        dims = np.array(kernel_dims(model.space, path, model.settings), dtype=int)
         X = rows[index][:, dims]
         r2 = np.einsum("kij,k->ij", squared_differences(X, X, model.categorical[dims]), h.inverse_squared_length[dims])
         between = model.context(h.context, rows[index, -1], rows[index, -1])
@@ -102,7 +103,7 @@ def test_the_tree_model_with_fidelities_equals_the_dense_gp(context):
         paths, new_paths = space.paths_of(model.rows[:, :-1]), space.paths_of(new[:, :-1])
         K = dense_tree(model, h, np.vstack([model.rows, new]), paths + new_paths)
         n = len(paths)
-        inside = K[:n, :n] + np.diag(h.noise + h.haze * (1 - model.rows[:, -1]) ** 2)
+        inside = K[:n, :n] + np.diag(h.noise + h.early_noise * (1 - model.rows[:, -1]) ** 2)
         value = 0.5 * (model.y @ np.linalg.solve(inside, model.y) + np.linalg.slogdet(2 * np.pi * inside)[1])
         assert model.negative_log_likelihood(theta)[0] == pytest.approx(value, abs=1e-8)
         posterior = model.posterior(theta)
@@ -116,8 +117,8 @@ def test_the_tree_model_with_fidelities_equals_the_dense_gp(context):
         # what an evaluation at one fidelity says about another, at the same row
         pair = np.vstack([np.append(new[0, :-1], 0.4), np.append(new[0, :-1], 1.0)])
         _, both = posterior.joint(pair, [new_paths[0]] * 2)
-        expected = both[0, 1] ** 2 / ((both[0, 0] + h.noise + h.haze * 0.6**2) * both[1, 1])
-        assert posterior.informs(new_paths[0], new[:1, :-1], 0.4)[0] == pytest.approx(expected, abs=1e-8)
+        expected = both[0, 1] ** 2 / ((both[0, 0] + h.noise + h.early_noise * 0.6**2) * both[1, 1])
+        assert posterior.explained(new_paths[0], new[:1, :-1], 0.4)[0] == pytest.approx(expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -151,7 +152,7 @@ def block_model(space, rng, n, kernel="conditional", context="quadratic", comple
     rows = space.sample(rng, n)
     s = np.ones(n) if complete else rng.random(n)
     full = np.column_stack([rows, s])
-    model = BlockGP(space, inputs, kernel, full, rng.normal(size=n), space.paths_of(rows), context=context)
+    model = ConditionalModel(space, inputs, kernel, full, rng.normal(size=n), space.paths_of(rows), context=context)
     theta = model.start() + 0.2 * rng.normal(size=len(model.bounds))
     theta[0] = np.log(0.05)
     return model, theta
@@ -163,38 +164,36 @@ def test_the_conditional_model_with_fidelities_equals_the_dense_gp(kernel, conte
     rng = np.random.default_rng(3)
     for space in spaces(4):
         model, theta = block_model(space, rng, 14, kernel, context)
-        _plain, _ = block_model(space, rng, 2, kernel, context)
         new = np.column_stack([space.sample(rng, 4), rng.random(4)])
         rows = np.vstack([model.rows, new])
         paths = space.paths_of(rows[:, :-1])
         numbers = model.inputs(rows[:, :-1])
         lengths = np.exp(theta[2 : 2 + model.inputs.n_lengths])[np.array(model.inputs.length, dtype=int)]
+        begin = 2 + model.inputs.n_lengths
         r2 = np.sum(((numbers[:, None] - numbers[None]) / lengths) ** 2, axis=-1)
         same = np.array([[a == b or kernel == "matern" for b in paths] for a in paths])
-        K = np.exp(theta[1]) * matern52(r2)[0] * same * model.context(model.context_theta(theta), rows[:, -1], rows[:, -1])
-        begin = 2 + model.inputs.n_lengths
-        curve = trend(rows[:, -1]) @ theta[begin : begin + 2]
-        n = len(model.y)
-        haze = np.exp(theta[begin + 2])
-        inside = K[:n, :n] + np.diag(np.exp(theta[0]) + haze * (1 - rows[:n, -1]) ** 2)
-        y = model.y - curve[:n]
+        K = np.exp(theta[1]) * matern52(r2)[0] * same * model.context(theta[begin + 1 :], rows[:, -1], rows[:, -1])
+        K += TREND_VARIANCE * trend(rows[:, -1]) @ trend(rows[:, -1]).T  # the weights of the common curve, integrated out
+        n, y = len(model.y), model.y
+        early_noise = np.exp(theta[begin])
+        inside = K[:n, :n] + np.diag(np.exp(theta[0]) + early_noise * (1 - rows[:n, -1]) ** 2)
         value = -0.5 * (y @ np.linalg.solve(inside, y) + np.linalg.slogdet(2 * np.pi * inside)[1])
-        assert model.log_likelihood(theta) == pytest.approx(value, abs=1e-8)
+        assert model.log_likelihood(theta)[0] == pytest.approx(value, abs=1e-8)
         posterior = model.posterior(theta)
         mean, covariance = posterior.joint(new, paths[n:])
         solved = np.linalg.solve(inside, K[:n, n:])
-        np.testing.assert_allclose(mean, curve[n:] + solved.T @ y, atol=1e-8)
+        np.testing.assert_allclose(mean, solved.T @ y, atol=1e-8)
         np.testing.assert_allclose(covariance, K[n:, n:] - K[n:, :n] @ solved, atol=1e-8)
-        _, gradient = model.log_posterior(theta)
+        _, gradient = model.negative_log_posterior(theta)
         for k in range(len(theta)):
             step = np.zeros(len(theta))
             step[k] = 1e-5
-            difference = (model.log_posterior(theta + step)[0] - model.log_posterior(theta - step)[0]) / 2e-5
+            difference = (model.negative_log_posterior(theta + step)[0] - model.negative_log_posterior(theta - step)[0]) / 2e-5
             assert gradient[k] == pytest.approx(difference, abs=1e-4, rel=1e-4)
         pair = np.vstack([np.append(new[0, :-1], 0.4), np.append(new[0, :-1], 1.0)])
         _, both = posterior.joint(pair, [paths[n]] * 2)
-        expected = both[0, 1] ** 2 / ((both[0, 0] + np.exp(theta[0]) + haze * 0.6**2) * both[1, 1])
-        assert posterior.informs(paths[n], new[:1, :-1], 0.4)[0] == pytest.approx(expected, abs=1e-8)
+        expected = both[0, 1] ** 2 / ((both[0, 0] + np.exp(theta[0]) + early_noise * 0.6**2) * both[1, 1])
+        assert posterior.explained(paths[n], new[:1, :-1], 0.4)[0] == pytest.approx(expected, abs=1e-8)
 
 
 def test_complete_data_reproduce_the_plain_models():
@@ -212,8 +211,8 @@ def test_complete_data_reproduce_the_plain_models():
             np.testing.assert_allclose([a.mean[0], a.sd[0]], [b.mean[0], b.sd[0]], atol=1e-9)
         blocks, theta = block_model(space, rng, 12, complete=True)
         rows = blocks.rows[:, :-1]
-        simple = BlockGP(space, blocks.inputs, "conditional", rows, blocks.y, space.paths_of(rows))
-        assert simple.log_likelihood(theta[: len(simple.bounds)]) == pytest.approx(blocks.log_likelihood(theta), abs=1e-9)
+        simple = ConditionalModel(space, blocks.inputs, "conditional", rows, blocks.y, space.paths_of(rows))
+        assert simple.log_likelihood(theta[: len(simple.bounds)])[0] == pytest.approx(blocks.log_likelihood(theta)[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["tree", "blocks"])
@@ -232,7 +231,7 @@ def test_values_given_to_running_rows_equal_a_posterior_that_had_them_from_the_s
             for name, at in model.layout.at.items():
                 moved[larger.layout.at[name]] = theta[at]
         else:
-            larger, moved = BlockGP(space, model.inputs, "conditional", rows, y, both, context="quadratic"), theta
+            larger, moved = ConditionalModel(space, model.inputs, "conditional", rows, y, both, context="quadratic"), theta
         grown = model.posterior(theta).condition(new, both[12:], values)
         believed = model.posterior(theta).condition(new, both[12:])
         expected = larger.posterior(moved)
@@ -314,7 +313,7 @@ def test_stopped_trials_teach_and_a_restored_search_goes_on_alike(make):
     successive_halving(optimizer, 16)
     again = make.from_state(json.loads(json.dumps(optimizer.state())))
     assert again.ask() == optimizer.ask()
-    data = optimizer._data()
+    data = optimizer.strategy.data()
     assert data.rows.shape[1] == optimizer.space.d + 1
     assert len(data.losses) > 16
     best = optimizer.recommend()
@@ -337,6 +336,11 @@ def test_what_is_recommended_was_complete_once_anything_was(make):
     assert optimizer.observations.trials[found.trial_id].t == 9
 
 
+def plain_gain(posterior):
+    """Log-EI alone."""
+    return Gain(lambda path, rows: log_improvement(posterior, path, rows), lambda path, row: log_improvement_slope(posterior, path, row))
+
+
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_a_path_whose_trials_never_get_to_the_end_loses_its_attraction(make):
     optimizer = make(BRANCHES, seed=0, num_initial=2, max_t=27)
@@ -351,14 +355,14 @@ def test_a_path_whose_trials_never_get_to_the_end_loses_its_attraction(make):
         optimizer.report(trial.id, 3.0, 1)
         optimizer.tell(trial.id, 1.9, 3)
     path = {kind: optimizer.space.path(optimizer.point({"branch": {"kind": kind, kind: 0.5}})) for kind in "ab"}
-    posterior = optimizer._fit().posterior
-    nearer = optimizer._nearer(posterior, None)
+    posterior = optimizer.strategy.fit().posterior
+    nearer = optimizer.strategy.fidelity.nearer(posterior, plain_gain)
     assert set(nearer) == {path["b"]}  # the others have got to the end
-    score, slope = optimizer._gains(posterior, None)
+    score, slope = optimizer.strategy.gain(posterior, None)
     for kind in "ab":
         rows = optimizer.space.on_path(path[kind], rng.random((5, optimizer.space.d)))
         plain = log_improvement(posterior, path[kind], rows)
-        less = plain if kind == "a" else np.minimum(plain, nearer[path[kind]][0](path[kind], rows))
+        less = plain if kind == "a" else np.minimum(plain, nearer[path[kind]].score(path[kind], rows))
         np.testing.assert_allclose(score(path[kind], rows), less)
         slow = numeric_slope(score, box_of(optimizer.space, path[kind]))(path[kind], rows[0])
         value, gradient = slope(path[kind], rows[0])
@@ -367,7 +371,7 @@ def test_a_path_whose_trials_never_get_to_the_end_loses_its_attraction(make):
     assert optimizer.recommend().config["branch"]["kind"] == "a"  # whatever the model thinks of the other
     asked = [optimizer.ask().config["branch"]["kind"] for _ in range(4)]
     assert "a" in asked
-    assert optimizer._failures == 0
+    assert optimizer.failures == 0
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
@@ -386,9 +390,9 @@ def test_trials_that_all_broke_down_on_their_way_do_no_harm(make):
         optimizer.report(suggestion.id, 1.0 + 0.1 * k, 1)
         optimizer.tell(suggestion.id, math.nan, 3)
     assert optimizer.ask() is not None
-    assert optimizer._failures == 0
-    posterior = optimizer._fit().posterior
-    score, _ = optimizer._gains(posterior, None)
+    assert optimizer.failures == 0
+    posterior = optimizer.strategy.fit().posterior
+    score, _ = optimizer.strategy.gain(posterior, None)
     path = optimizer.space.paths()[0]
     assert np.all(np.isfinite(score(path, optimizer.space.on_path(path, np.full((1, optimizer.space.d), 0.4)))))
 
@@ -399,13 +403,20 @@ def test_a_trial_that_failed_says_nothing_about_how_far_trials_got():
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, suggestion.config["x"], t=1)
     optimizer.tell(optimizer.ask().id, math.nan)
-    assert optimizer._target(optimizer._data()) == 0.0
+    assert optimizer.strategy.fidelity.target(optimizer.strategy.data()) == 0.0
+
+
+def seen_by(optimizer):
+    """The trials whose rows the model of a method without fidelities is fitted to."""
+    rows = optimizer.strategy.fit(remember=False).posterior.rows
+    known = {trial.row.tobytes(): trial for trial in optimizer.observations}
+    return [known[row.tobytes()] for row in rows]
 
 
 def test_methods_without_a_model_of_fidelity_use_complete_trials_only():
     optimizer = HTBOOptimizer(BRANCHES, seed=1, num_initial=4, max_t=27)
     successive_halving(optimizer, 10)
-    assert {trial.t for trial in optimizer._data().trials} == {27.0}
+    assert {trial.t for trial in seen_by(optimizer)} == {27.0}
 
 
 def test_methods_without_a_model_of_fidelity_learn_from_the_longest_trials_while_none_is_complete():
@@ -413,8 +424,8 @@ def test_methods_without_a_model_of_fidelity_learn_from_the_longest_trials_while
     for t in (1, 1, 9, 9, 3):
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, curve_objective(suggestion.config, t), t)
-    assert [trial.t for trial in optimizer._data().trials] == [9.0, 9.0]
-    assert optimizer.recommend().trial_id in {trial.id for trial in optimizer._data().trials}
+    assert [trial.t for trial in seen_by(optimizer)] == [9.0, 9.0]
+    assert optimizer.recommend().trial_id in {trial.id for trial in seen_by(optimizer)}
 
 
 def test_a_scheduler_that_pauses_turns_fidelities_on():
@@ -427,9 +438,9 @@ def test_a_scheduler_that_pauses_turns_fidelities_on():
         suggestion = optimizer.ask()
         optimizer.report(suggestion.id, 1.0, 1)
         assert optimizer.settings()["max_t"] == "auto"
-        assert optimizer._failures == 0
+        assert optimizer.failures == 0
         optimizer.ask()
-        assert optimizer._failures == 0
+        assert optimizer.failures == 0
         again = make.from_state(json.loads(json.dumps(optimizer.state())))
         assert again.ask() == optimizer.ask()
 
@@ -445,7 +456,7 @@ def test_the_search_chooses_how_long_and_spends_less_than_complete_trials_would(
             beta = suggestion.config["beta"]
             fractions.append(beta)
             optimizer.tell(suggestion.id, curve_objective(suggestion.config, 27 * beta), cost=0.1 + 10 * beta)
-        assert optimizer._failures == 0
+        assert optimizer.failures == 0
         assert {round(1 / f) for f in fractions} <= {1, 3, 9, 27}
         assert len(set(fractions[6:])) > 1
         assert np.mean(fractions) < 0.7
@@ -486,7 +497,7 @@ def test_every_treatment_of_running_trials_works_and_repeats_nothing(make, pendi
         done = running.pop(0)
         optimizer.tell(done.id, len(str(done.config)) + 0.1 * k)
         running.append(optimizer.ask())
-    assert optimizer._failures == 0
+    assert optimizer.failures == 0
     points = [optimizer.space.key(trial.point) for trial in optimizer]
     assert len(set(points)) == len(points)
     again = make.from_state(json.loads(json.dumps(optimizer.state())))
@@ -508,18 +519,20 @@ def test_believers_spread_where_ignorers_do_not():
 
 
 def test_very_many_observations_are_thinned_and_hyperparameters_go_on_being_estimated(monkeypatch):
-    monkeypatch.setattr("raytree.optimizers.surrogate.MOST_KNOWN", 20)
+    monkeypatch.setattr("raytree.strategies.fitted.MOST_KNOWN", 20)
     rng = np.random.default_rng(8)
     for make in (*OPTIMIZERS, HTBOOptimizer):
         optimizer = make({"x": Float(0, 1)}, seed=0, num_initial=2)
         for x in rng.random(60):
             optimizer.give({"x": float(x)}, (x - 0.3) ** 2)
-        data = optimizer._data()
+        known = optimizer.observations.losses()
+        data = enough(known, optimizer.strategy.inference.block_of)
         assert len(data.losses) == 20
-        assert np.sort(data.losses)[:10].tolist() == np.sort(optimizer._known().losses)[:10].tolist()
+        assert np.sort(data.losses)[:10].tolist() == np.sort(known.losses)[:10].tolist()
+        assert len(optimizer.strategy.fit(remember=False).posterior.target_means()) == 20
         optimizer.ask()
-        assert optimizer._failures == 0
-        assert optimizer._fitted_to == 60
+        assert optimizer.failures == 0
+        assert optimizer.strategy.inference.fitted_to == 60
         assert abs(optimizer.recommend().config["x"] - 0.3) < 0.05
 
 
@@ -529,9 +542,9 @@ def test_what_is_found_together_is_saved_and_all_different():
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, len(str(suggestion.config)))
     asked = [optimizer.ask() for _ in range(20)]
-    assert optimizer._failures == 0
+    assert optimizer.failures == 0
     assert len({str(suggestion.config) for suggestion in asked}) == 20
-    while not optimizer._queue:
+    while not optimizer.strategy.queue:
         optimizer.ask()
     again = TreeOptimizer.from_state(json.loads(json.dumps(optimizer.state())))
     assert [again.ask() for _ in range(3)] == [optimizer.ask() for _ in range(3)]
@@ -543,12 +556,12 @@ def test_few_results_make_short_rounds():
         while len(optimizer.observations) < known:
             suggestion = optimizer.ask()
             optimizer.tell(suggestion.id, len(str(suggestion.config)))
-        optimizer._queue.clear()
+        optimizer.strategy.queue.clear()
         copy = TreeOptimizer.from_state(optimizer.state())
         found = []  # suggestions of a round, by the first of them
         for _ in range(20):
             copy.ask()
-            found.append(1 + len(copy._queue))
+            found.append(1 + len(copy.strategy.queue))
         assert max(found) == known // NEWS
 
 

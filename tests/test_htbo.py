@@ -133,7 +133,8 @@ def test_the_prior_of_a_leaf_is_centred_at_the_whole(monkeypatch):
     centers = []
     plain = model.log_prior
     monkeypatch.setattr(model, "log_prior", lambda theta, center=None: (centers.append(center), plain(theta, center))[1])
-    whole, leaves = model.fit(None, 20, 5)
+    whole = model.fit_whole(None, 20).theta
+    leaves = model.fit_leaves(whole, 5)
     assert len(leaves) > 1
     assert centers[0] is None
     assert np.array_equal(centers[-1], whole)
@@ -172,7 +173,7 @@ def test_a_leaf_conditions_on_everything_or_on_its_own():
         posterior = model.posterior(thetas)
         kernel = ConstantKernel(np.exp(theta[1]), "fixed") * Matern(np.exp(theta[3:]), "fixed", nu=2.5)
         test = np.random.default_rng(6).random((15, 2))
-        leaves = posterior.leaves(test)
+        leaves = posterior.leaf_of(test)
         for row, leaf in zip(test, leaves, strict=True):
             index = np.arange(len(rows)) if conditioning == "all" else model.paths[leaf][-1].rows
             oracle = GaussianProcessRegressor(kernel, alpha=np.exp(theta[0]), optimizer=None)
@@ -190,8 +191,7 @@ def test_no_spike_of_variance_between_two_leaves():
     y = np.where(x < 0.5, 0.0, 3.0) + 0.1 * np.sin(20 * x)
     model = TreedGP(space, Inputs(space, "hamming", True, 2, 0), x[:, None], (y - y.mean()) / y.std(), False, True, "leaf", 0)
     assert len(model.paths) == 2
-    _, thetas = model.fit(None, 60, 30)
-    posterior = model.posterior(thetas)
+    posterior = model.posterior(model.fit_leaves(model.fit_whole(None, 60).theta, 30))
     border = model.root.at
     at_border = posterior.predict((), np.array([[border - 1e-4], [border + 1e-4]])).sd
     at_points = posterior.predict((), x[:, None]).sd
@@ -330,4 +330,4 @@ def test_a_suggestion_is_close_to_a_trial_by_numbers_and_never_by_neighbouring_n
     optimizer = HTBOOptimizer(space, seed=0)
     optimizer.give({"x": 0.5, "kind": "3"}, 1.0)
     rows = [optimizer.space.encode(optimizer.point({"x": x, "kind": kind})) for x, kind in ((0.52, "3"), (0.6, "3"), (0.5, "4"))]
-    assert [optimizer._is_close(row) for row in rows] == [True, False, False]
+    assert [optimizer.strategy.is_close(row) for row in rows] == [True, False, False]

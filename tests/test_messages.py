@@ -166,10 +166,10 @@ def test_proposals_that_break_down_are_reported_once_and_in_the_explanation(capl
     for k in range(2):
         end(searcher, str(k), 1, own=True)
 
-    def broken(rng):
+    def broken(ask, rng):
         raise ArithmeticError("singular")
 
-    searcher._optimizer._propose = broken
+    searcher._optimizer.strategy.propose = broken
     for k in range(2, 6):
         end(searcher, str(k), 1, own=True)
     assert sum("failed to propose" in record.getMessage() and record.levelname == "ERROR" for record in caplog.records) == 1

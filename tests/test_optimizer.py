@@ -11,16 +11,22 @@ import pytest
 
 from raytree import DesignOptimizer, Optimizer, RandomOptimizer, state
 from raytree.errors import ConfigurationError, SettingError, StateError
-from raytree.store import MAX_REPORTS, Observations, Status
 from raytree.space import Categorical, Float, Integer, Space
+from raytree.store import MAX_REPORTS, Observations, Status
+from raytree.strategies.base import Strategy
 from tests.spaces import LAYERS, MODELS, random_space
+
+
+class Breaking(Strategy):
+    def propose(self, ask, rng):
+        raise np.linalg.LinAlgError("singular")
 
 
 class Failing(Optimizer):
     """A method that breaks down."""
 
-    def _propose(self, rng):
-        raise np.linalg.LinAlgError("singular")
+    def __init__(self, space, **settings):
+        super().__init__(space, Breaking, {}, **settings)
 
 
 def run(optimizer: Optimizer, n: int) -> list:
@@ -69,7 +75,7 @@ def test_every_path_has_a_point_of_the_design_where_paths_are_few(decisions, len
     space = {f"d{k}": Categorical([{"a": Float(0, 1)}, {"b": Float(0, 1)}]) for k in range(decisions)}
     optimizer = DesignOptimizer(space)
     assert optimizer.num_initial == length
-    visited = {optimizer.space.path_of(optimizer._initial(k)) for k in range(length)}
+    visited = {optimizer.space.path_of(optimizer.strategy.initial(optimizer._design, k)) for k in range(length)}
     assert len(visited) == 2**decisions or 2**decisions > length
 
 
@@ -195,20 +201,25 @@ def test_an_errored_trial_that_reports_again_has_a_value_and_is_finished_by_its_
     assert (trial.status, trial.value) == (Status.FINISHED, 1.0)
 
 
-class Outside(RandomOptimizer):
+class Astray(Strategy):
     """Proposes rows that are outside the unit cube, or nowhere."""
 
     rows: ClassVar[list] = []
 
-    def _propose(self, rng):
+    def propose(self, ask, rng):
         return [np.array(row) for row in self.rows]
+
+
+class Outside(Optimizer):
+    def __init__(self, space, **settings):
+        super().__init__(space, Astray, {}, **settings)
 
 
 @pytest.mark.parametrize("bad", [1.0000001, -1e-12, math.inf, math.nan])
 def test_a_proposal_outside_the_space_never_ends_a_search(bad, caplog):
     optimizer = Outside({"x": Float(0, 1), "y": Float(0, 1)}, seed=0, num_initial=1)
     optimizer.tell(optimizer.ask().id, 1.0)
-    Outside.rows = [[bad, 0.5]]
+    Astray.rows = [[bad, 0.5]]
     for _ in range(3):
         suggestion = optimizer.ask()
         assert optimizer.space.contains(suggestion.config)

@@ -59,7 +59,7 @@ def check(searcher, results, samples) -> int:
     """Every trial is known once, and what it reported last is what it is remembered for; returns how many were stopped."""
     assert len(results) == samples
     optimizer = searcher._optimizer
-    assert optimizer._failures == 0
+    assert optimizer.failures == 0
     last = {result.metrics["trial_id"]: result.metrics for result in results if result.metrics and not result.error}
     assert len(last) == samples - len(results.errors)
     table = searcher.observations().set_index("trial_id")
@@ -81,7 +81,7 @@ def test_asha_with_failing_trials(searcher_class, tmp_path):
     results = fit(searcher, scheduler, tmp_path, failing, samples=12)
     assert check(searcher, results, 12) > 0
     reached = {trial.t for trial in searcher._optimizer if trial.t is not None}
-    curves = searcher._optimizer._data()
+    curves = searcher._optimizer.strategy.data()
     assert len(curves.losses) > len(reached)
     assert curves.rows[:, -1].min() < 0.1
     assert curves.rows[:, -1].max() == 1.0
@@ -91,8 +91,8 @@ def test_asha_with_failing_trials(searcher_class, tmp_path):
     found = {trial.point: (trial.value, trial.t) for trial in second._optimizer if trial.value is not None}
     assert found == {trial.point: (trial.value, trial.t) for trial in searcher._optimizer if trial.value is not None}
     second.suggest("next")
-    assert second._optimizer._failures == 0
-    assert second._optimizer._fitted_to == len(found)
+    assert second._optimizer.failures == 0
+    assert second._optimizer.strategy.inference.fitted_to == len(found)
 
 
 def test_hyperband(tmp_path):

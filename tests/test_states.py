@@ -112,7 +112,7 @@ def test_a_stored_state_produces_the_suggestions_that_it_must(name, tmp_path):
     fixture = stored(name)
     searcher = blank(name, fixture["state"], tmp_path)
     found = answers(searcher)
-    assert searcher._optimizer._failures == 0
+    assert searcher._optimizer.failures == 0
     assert found["suggestions"][0]["net"] == {"kind": "mlp", "units": 8}  # the one that was asked for
     assert near(found, fixture["expected"]), f"{found}\n{fixture['expected']}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -10,9 +12,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from raytree.acquisition.improvement import learnt, log_ei, log_improvement, log_improvement_slope, student
 from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.gp.kernels import matern52, squared_differences
+from raytree.gp.posterior import FREEDOM, posterior
 from raytree.models.features import Features
-from raytree.models.tree import Settings, TreeModel
-from raytree.models.tree_posterior import FREEDOM, TreePosterior
+from raytree.models.tree import Settings, TreeModel, kernel_dims
 from raytree.space import Categorical, Float, Space
 from tests.spaces import LAYERS, MODELS, random_space
 
@@ -54,7 +56,7 @@ def dense(model, h, rows, paths):
     Z, K, b = np.zeros((n, model.features.D)), np.zeros((n, n)), np.zeros(n)
     for path in set(paths):
         index = np.array([k for k, p in enumerate(paths) if p == path])
-        dims = np.array(model.layout.kernel_dims(model.space, path, model.settings), dtype=int)
+        dims = np.array(kernel_dims(model.space, path, model.settings), dtype=int)
         X = rows[index][:, dims]
         r2 = np.einsum("kij,k->ij", squared_differences(X, X, model.categorical[dims]), h.inverse_squared_length[dims])
         K[np.ix_(index, index)] = h.amplitude.get(path, h.common_amplitude) * matern52(r2)[0]
@@ -186,8 +188,7 @@ def test_a_leaf_that_was_hardly_tried_may_surprise_more():
     row = space.on_path(unseen, np.full((1, space.d), 0.5))
     mean, sd = posterior.predict(unseen, row)
     far = mean[0] - 6.0 * sd[0]
-    posterior.lowest = far
-    assert log_improvement(posterior, unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
+    assert log_improvement(replace(posterior, lowest=far), unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
 
 
 def test_noise_is_found_from_a_start_without_any():
@@ -196,11 +197,11 @@ def test_noise_is_found_from_a_start_without_any():
     rows = rng.random((40, 4))
     y = 3.0 * np.sum((rows - 0.4) ** 2, axis=1) + 0.5 * rng.normal(size=40)
     model = TreeModel(space, Features(space), (rows), (y - y.mean()) / y.std(), [()] * 40)
-    noise = model.unpack(model.fit({("noise", None): np.log(1e-9)}, 15)).noise
+    noise = model.unpack(model.fit({("noise", None): np.log(1e-9)}, 15).theta).noise
     assert 0.05 < noise < 1.0
     exact = 3.0 * np.sum((rows - 0.4) ** 2, axis=1)
     model = TreeModel(space, Features(space), rows, (exact - exact.mean()) / exact.std(), [()] * 40)
-    assert model.unpack(model.fit(None, 15)).noise < 1e-3
+    assert model.unpack(model.fit(None, 15).theta).noise < 1e-3
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -209,7 +210,7 @@ def test_ordered_categories_keep_their_order(ordered):
     rows = np.array([[sizes.unit(code)] for code in range(4)])
     space = Space({"size": sizes})
     model = TreeModel(space, Features(space), rows, np.zeros(4), [()] * 4)
-    kernel, _ = model.posterior(model.start())._kernel((), rows, rows)
+    kernel = model.process(model.start()).kernel.matrix((), rows, rows)
     assert (kernel[0, 1] > kernel[0, 3] + 1e-3) == ordered
     shared = Space({"size": sizes, "d": Categorical([{"x": Float(0, 1)}, {}])})
     basis = Features(shared)._bases[0][1]
@@ -237,13 +238,8 @@ def test_pending_rows_equal_conditioning_on_the_posterior_mean():
         paths = [space.path_of(row) for row in rows]
         means = [before.predict(path, row[None]).mean[0] for path, row in zip(paths, rows, strict=True)]
         known = [space.path_of(row) for row in model.rows]
-        full = TreeModel(space, model.features, np.vstack([model.rows, rows]), np.append(model.y, means), known + paths)
-        h = before.h
-        h = h._replace(
-            amplitude={p: h.amplitude.get(p, h.common_amplitude) for p in full.members},
-            offset=dict.fromkeys(full.members, 0.0),
-        )
-        after, direct = before.condition(rows, paths), TreePosterior(full, h)
+        after = before.condition(rows, paths)
+        direct = posterior(before.process, np.vstack([model.rows, rows]), np.append(model.y, means), known + paths)
         for row in space.sample(rng, 6):
             path = space.path_of(row)
             a, b, c = (p.predict(path, row[None]) for p in (after, direct, before))
@@ -272,13 +268,12 @@ def test_without_weights_the_leaves_are_independent_gps():
     rng = np.random.default_rng(5)
     space = Space(MODELS)
     model, theta = random_model(space, rng, ("none", "none", Settings()), n=24)
-    posterior = model.posterior(theta)
+    together = model.posterior(theta)
     for path, index in model.members.items():
-        alone = TreeModel(space, model.features, model.rows[index], model.y[index], [path] * len(index))
-        single = TreePosterior(alone, posterior.h)
+        single = posterior(together.process, model.rows[index], model.y[index], [path] * len(index))
         row = space.on_path(path, rng.random((1, space.d)))
-        np.testing.assert_allclose(posterior.predict(path, row).mean, single.predict(path, row).mean, atol=1e-9)
-        np.testing.assert_allclose(posterior.predict(path, row).sd, single.predict(path, row).sd, atol=1e-9)
+        np.testing.assert_allclose(together.predict(path, row).mean, single.predict(path, row).mean, atol=1e-9)
+        np.testing.assert_allclose(together.predict(path, row).sd, single.predict(path, row).sd, atol=1e-9)
 
 
 def test_one_leaf_equals_scikit_learns_gp():

@@ -11,7 +11,7 @@ import pytest
 
 from raytree import CondKernelOptimizer, Optimizer, TreeOptimizer, state
 from raytree.acquisition.improvement import log_ei
-from raytree.acquisition.maximize import Candidate, box_of, maximize, neighbours, refine, transplanted
+from raytree.acquisition.maximize import Candidate, Gain, box_of, maximize, neighbours, refine, transplanted
 from raytree.acquisition.paths import known_paths, log_path_ei, optimistic, promising
 from raytree.errors import SettingError
 from raytree.models.arc import ArcGP
@@ -175,7 +175,7 @@ def test_known_and_promising_paths():
     assert known_paths(space, [], rng) == space.paths()
     optimizer = TreeOptimizer(space, seed=0, num_initial=8)
     minimise(optimizer, lambda config: len(str(config)), 12)
-    fitted = optimizer._fit()
+    fitted = optimizer.strategy.fit()
     best = promising(space, space.paths(), lambda p, rows: optimistic(fitted.posterior, p, rows, fitted.best), 2, rng)
     assert len(best) == 2
     assert set(best) <= set(space.paths())
@@ -187,7 +187,7 @@ def test_known_and_promising_paths():
 def test_path_ei_against_monte_carlo():
     optimizer = TreeOptimizer(tree_function("small", "balanced", "linear").space, seed=0, num_initial=8)
     minimise(optimizer, tree_function("small", "balanced", "linear"), 10)
-    fitted = optimizer._fit()
+    fitted = optimizer.strategy.fit()
     space = optimizer.space
     rng = np.random.default_rng(0)
     for path in space.paths():
@@ -204,8 +204,8 @@ def test_two_step_search_takes_the_path_and_shared_setting_of_the_best_path_ei()
     optimizer = TreeOptimizer(objective.space, seed=0, num_initial=4, **PAPER)
     minimise(optimizer, objective, 12)
     space = objective.space
-    fitted = optimizer._fit()
-    row = next(iter(optimizer._propose(np.random.default_rng(1))))
+    fitted = optimizer.strategy.fit()
+    row = next(iter(optimizer.strategy.propose(0, np.random.default_rng(1))))
     chosen = log_path_ei(fitted.posterior, space.path_of(row), row[None], fitted.best)[0]
     others = [
         log_path_ei(
@@ -225,15 +225,13 @@ def test_boundaries_are_reached_exactly_and_refining_never_makes_worse():
     def slope(path, row):
         return float(score(path, row[None])[0]), np.array([1.0, -1.0, 0.0])
 
-    best = maximize(space, [()], score, slope, {}, np.random.default_rng(0))[0]
+    best = maximize(space, [()], Gain(score, slope), {}, np.random.default_rng(0))[0]
     config = space.config(space.decode(best.row))
     assert (config["x"], config["y"]) == (5.0, 1e-3)
     assert config["k"] == 31
     start = Candidate(-5.0, (), best.row)
-    assert (
-        refine(space, start, box_of(space, ()), lambda p, r: np.full(len(r), -9.0), lambda p, r: (-9.0, np.zeros(3)), 10, 1e-6)
-        == start
-    )
+    flat = Gain(lambda path, rows: np.full(len(rows), -9.0), lambda path, row: (-9.0, np.zeros(3)))
+    assert refine(space, start, box_of(space, ()), flat, 10, 1e-6) == start
 
 
 @pytest.mark.parametrize(
@@ -243,7 +241,7 @@ def test_proposals_on_discrete_spaces_are_distinct(structure):
     for kind in (TreeOptimizer, CondKernelOptimizer):
         optimizer = kind(structure, seed=0, num_initial=6)
         minimise(optimizer, lambda config: math.sin(3 * sum(number_of(v) for v in config.values())), 20)
-        rows = list(optimizer._propose(np.random.default_rng(0)))
+        rows = list(optimizer.strategy.propose(0, np.random.default_rng(0)))
         points = {optimizer.space.decode(row) for row in rows}
         assert len(points) >= 4
         assert any(not optimizer.observations.used(point) for point in points)
@@ -350,7 +348,7 @@ def test_the_explanation_has_paths_and_edges():
     assert len(optimizer.explain().table) == 0
     minimise(optimizer, lambda config: 1.0 if config["model"]["kind"] == "svm" else 2.0, 14)
     explanation = optimizer.explain()
-    assert {"path", "trials", "best", "path_mean", "path_sd", "log_path_ei", "share"} <= set(explanation.table)
+    assert {"path", "trials", "best", "path_mean", "path_sd", "model_mean", "model_sd", "share"} <= set(explanation.table)
     assert explanation.table["trials"].sum() == 14
     assert (explanation.table["path_sd"] > 0).all()
     edges = dict(zip(explanation.edges["edge"], explanation.edges["mean"], strict=True))

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.stats import qmc
 
+from raytree.design import shifted_net
 from raytree.gp.linalg import Array
 from raytree.space import Categorical, Path, Space
 
@@ -112,7 +112,8 @@ def starting_rows(
             if others:
                 rows[moved, i] = np.array(others)[rng.integers(len(others), size=len(moved))]
         parts.append(rows)
-    return _distinct(np.concatenate(parts))
+    rows = np.concatenate(parts)
+    return _distinct(rows) if box.discrete else rows
 
 
 def _distinct(rows: Array) -> Array:
@@ -169,7 +170,7 @@ def maximize(
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
-    units = qmc.Sobol(space.d, scramble=True, rng=rng).random(n_sobol) if space.d else np.empty((1, 0))
+    units = shifted_net(n_sobol, space.d, rng)
     found: list[Candidate] = []
     for path in paths:
         box = box_of(space, path, fixed)

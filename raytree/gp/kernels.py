@@ -33,6 +33,18 @@ def squared_differences(a: Array, b: Array, categorical: np.ndarray) -> Array:
     return squared
 
 
+def distances(a: Array, b: Array, inverse: Array, categorical: np.ndarray) -> Array:
+    """(n, m) r2: squared differences of coordinates a (n, d) and b (m, d) times `inverse` (d,), summed; categories as above."""
+    numbers = ~categorical
+    scale = np.sqrt(inverse[numbers])
+    x, y = a[:, numbers] * scale, b[:, numbers] * scale
+    r2 = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)[None, :] - 2.0 * (x @ y.T)
+    np.maximum(r2, 0.0, out=r2)
+    for k in np.flatnonzero(categorical).tolist():
+        r2 += inverse[k] * (np.abs(a[:, k, None] - b[None, :, k]) > 1e-9)
+    return r2
+
+
 class Stationary(NamedTuple):
     """A kernel of u = sum_k (|x_k - x'_k| / l_k)^power: `profile` gives the kernel and minus its derivative by u.
 

@@ -82,6 +82,10 @@ class Kernel(Protocol):
         """(k,) the coordinates of a row that a block's kernel can be differentiated by."""
         ...
 
+    def signature(self, block: Key) -> bytes:
+        """All hyperparameters that a block's covariances depend on: equal ones make equal matrices."""
+        ...
+
 
 class PathFeatures(Protocol):
     """The features z of the weights that are on one path."""
@@ -170,6 +174,7 @@ class Block(NamedTuple):
     """The rows of one block, observed ones first."""
 
     X: Array  # (n_b, c) inputs
+    signature: bytes  # of the kernel
     L: Array  # (n_b, n_b)
     A: Array  # (n_b, D_b)
     v: Array  # (n_b,)
@@ -425,6 +430,13 @@ class Gaussian:
         spread = (self.predict(path, there).sd ** 2 + kernel.noise(block, X)) * self.predict(path, here).sd ** 2
         return np.asarray(np.clip(covariance**2 / spread, 0.0, 1.0))
 
+    def same(self, features: FeatureMap, key: Key, rows: Array, signature: bytes) -> Block | None:
+        """The block of a key, if it was made of these rows with these features and hyperparameters."""
+        block, index = self.blocks.get(key), self.observed.members.get(key)
+        if block is None or index is None or features is not self.process.features or block.signature != signature:
+            return None
+        return block if np.array_equal(self.observed.rows[index], rows, equal_nan=True) else None
+
     # More data
 
     def condition(self, rows: Array, paths: Sequence[Key], values: Array | None = None) -> Gaussian:
@@ -455,25 +467,35 @@ class Gaussian:
         block = self.blocks.get(key)
         if block is None:
             L = linalg.cholesky(corner)
-            return Block(X, L, linalg.solve_lower(L, z), linalg.solve_lower(L, values - means), np.zeros(len(rows)))
+            A, v = linalg.solve_lower(L, z), linalg.solve_lower(L, values - means)
+            return Block(X, kernel.signature(key), L, A, v, np.zeros(len(rows)))
         n = len(block.X)
         L = linalg.append(block.L, kernel.matrix(key, block.X, X), corner)
         A = np.vstack([block.A, linalg.solve_lower(L[n:, n:], z - L[n:, :n] @ block.A)])
         v = np.append(block.v, linalg.solve_lower(L[n:, n:], values - means - L[n:, :n] @ block.v))
-        return Block(np.vstack([block.X, X]), L, A, v, np.append(block.beta, np.zeros(len(rows))))
+        return Block(np.vstack([block.X, X]), block.signature, L, A, v, np.append(block.beta, np.zeros(len(rows))))
 
 
-def posterior(process: Process, rows: Array, y: Array, paths: Sequence[Key], target: float = 1.0) -> Gaussian:
-    """The posterior of a process given rows (n, d), or (n, d + 1) with fidelities, their losses (n,) and paths."""
+def posterior(
+    process: Process, rows: Array, y: Array, paths: Sequence[Key], target: float = 1.0, previous: Gaussian | None = None
+) -> Gaussian:
+    """The posterior of a process given rows (n, d), or (n, d + 1) with fidelities, their losses (n,) and paths.
+
+    Blocks that are as they were in a previous posterior keep their factors: the result is the same, to the last digit.
+    """
     members = {key: np.array(index) for key, index in _grouped([process.block_of(path) for path in paths]).items()}
     path_of = {key: paths[int(index[0])] for key, index in members.items()}
     blocks = {}
     for key, index in members.items():
-        X = process.kernel.inputs(key, rows[index])
-        L = linalg.cholesky(process.kernel.matrix(key, X, X) + np.diag(process.kernel.noise(key, X)))
-        A = linalg.solve_lower(L, process.features.on(path_of[key]).values(rows[index]))
+        X, signature = process.kernel.inputs(key, rows[index]), process.kernel.signature(key)
+        known = None if previous is None else previous.same(process.features, key, rows[index], signature)
+        if known is not None:
+            L, A = known.L, known.A
+        else:
+            L = linalg.cholesky(process.kernel.matrix(key, X, X) + np.diag(process.kernel.noise(key, X)))
+            A = linalg.solve_lower(L, process.features.on(path_of[key]).values(rows[index]))
         v = linalg.solve_lower(L, y[index] - process.mean(path_of[key]))
-        blocks[key] = Block(X, L, A, v, np.empty(0))
+        blocks[key] = Block(X, signature, L, A, v, np.empty(0))
     weights = _weights(process, blocks, path_of)
     solved = {key: _solved(process, weights, path_of[key], block) for key, block in blocks.items()}
     made = Gaussian(process, Observed(rows, y, members, path_of), solved, weights, target, np.inf)

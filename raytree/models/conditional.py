@@ -132,6 +132,9 @@ class InputKernel:
         columns = self.columns(block)
         return np.array([self.numbers.parameter[c] for c in columns.tolist() if self.numbers.indicator[c] < 0], dtype=int)
 
+    def signature(self, block: Path) -> bytes:
+        return self.theta.tobytes()
+
     def inputs(self, block: Path, rows: Array) -> Array:
         X = self.numbers(rows[:, : self.space.d])[:, self.columns(block)]
         return X if self.context is None else np.column_stack([X, rows[:, -1]])
@@ -331,11 +334,11 @@ class ConditionalModel:
         first = self.start() if start is None else start
         return slice_sampler.sample(density, first, (NOISE, AMPLITUDE), rng, draws, burn_in if start is None else 0)
 
-    def posterior(self, theta: Array, target: float = 1.0) -> Gaussian:
-        """The posterior at theta (k,); rows without a fidelity are meant at `target`."""
+    def posterior(self, theta: Array, target: float = 1.0, previous: Gaussian | None = None) -> Gaussian:
+        """The posterior at theta (k,); rows without a fidelity are meant at `target`. See `gp.posterior` for a previous one."""
         process = Process(
             self.kernel(theta), self.space.d, self.context is not None, self.kernel_name != "conditional", self.features,
             self._variance, evaluation_noise=0.0 if self.plain else float(np.exp(theta[NOISE])), tails=not self.plain,
             from_best_value=self.plain,
         )  # fmt: skip
-        return posterior(process, self.rows, self.y, self.paths, target)
+        return posterior(process, self.rows, self.y, self.paths, target, previous)

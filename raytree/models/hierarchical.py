@@ -30,7 +30,7 @@ import numpy as np
 
 from raytree.gp import linalg
 from raytree.gp.inference import Found, fit
-from raytree.gp.kernels import MATERN52
+from raytree.gp.kernels import MATERN52, distances
 from raytree.gp.likelihood import Blocks, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
 from raytree.gp.posterior import Prediction
@@ -120,10 +120,9 @@ class HierarchicalGP:
 
     def correlation(self, theta: Array, a: Array, b: Array, alike: np.ndarray) -> Array:
         """(n, m) R between numbers a (n, C) and b (m, C)."""
-        scale = np.exp(-theta[_LENGTHS:])[np.array(self.inputs.length, dtype=int)]
-        a, b = a * scale, b * scale
-        squared = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1)[None, :] - 2.0 * a @ b.T
-        return np.asarray(MATERN52.profile(np.maximum(squared, 0.0))[0] * alike)
+        inverse = np.exp(-2.0 * theta[_LENGTHS:])[np.array(self.inputs.length, dtype=int)]
+        squared = distances(a, b, inverse, np.zeros(a.shape[1], dtype=bool))
+        return np.asarray(MATERN52.profile(squared)[0] * alike)
 
     def evidence_of_seeds(self, theta: Array) -> float:
         """By how much the data are more likely at theta than with all that it says of realizations said of noise."""

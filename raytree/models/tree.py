@@ -26,7 +26,7 @@ import numpy as np
 
 from raytree.gp.context import CONTEXTS, EARLY_NOISE, Context, early
 from raytree.gp.inference import Found, Member, ensemble, fit
-from raytree.gp.kernels import matern52, squared_differences
+from raytree.gp.kernels import distances, matern52, squared_differences
 from raytree.gp.likelihood import Blocks, Slopes, Stack, negative_log_likelihood, stacked
 from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, Process, posterior
@@ -204,14 +204,19 @@ class LeafKernel:
         """The prior variance of a leaf's function."""
         return self.h.amplitude.get(block, self.h.common_amplitude)
 
+    def signature(self, block: Path) -> bytes:
+        h, dims = self.h, self.coordinates(block)
+        single = np.array([h.noise, h.early_noise, self.amplitude(block)])
+        return np.concatenate([single, h.context, h.inverse_squared_length[dims]]).tobytes()
+
     def inputs(self, block: Path, rows: Array) -> Array:
         dims = self.coordinates(block)
         return rows[:, dims] if self.context is None else rows[:, np.append(dims, self.space.d)]
 
     def matrix(self, block: Path, a: Array, b: Array) -> Array:
         dims = self.coordinates(block)
-        squared = squared_differences(a[:, : len(dims)], b[:, : len(dims)], self.categorical[dims])
-        k, _ = matern52(np.einsum("kij,k->ij", squared, self.h.inverse_squared_length[dims]))
+        inverse, unordered = self.h.inverse_squared_length[dims], self.categorical[dims]
+        k, _ = matern52(distances(a[:, : len(dims)], b[:, : len(dims)], inverse, unordered))
         factor: float | Array = self.amplitude(block)
         if self.context is not None:
             factor = factor * self.context(self.h.context, a[:, -1], b[:, -1])
@@ -457,6 +462,6 @@ class TreeModel:
             means=h.offset, evaluation_noise=h.noise if known else 0.0, tails=known, from_best_value=not known,
         )  # fmt: skip
 
-    def posterior(self, theta: Array, target: float = 1.0) -> Gaussian:
-        """The posterior at theta; rows without a fidelity are meant at `target`."""
-        return posterior(self.process(theta), self.rows, self.y, self.paths, target)
+    def posterior(self, theta: Array, target: float = 1.0, previous: Gaussian | None = None) -> Gaussian:
+        """The posterior at theta; rows without a fidelity are meant at `target`. See `gp.posterior` for a previous one."""
+        return posterior(self.process(theta), self.rows, self.y, self.paths, target, previous)

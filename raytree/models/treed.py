@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp import slice_sampler, warping
-from raytree.gp.inference import fit
-from raytree.gp.kernels import MATERN52
+from raytree.gp.inference import Found, fit
+from raytree.gp.kernels import MATERN52, distances
 from raytree.gp.likelihood import Blocks, Stack, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, Mixture, Prediction, Process, posterior
@@ -92,15 +92,17 @@ class WarpedKernel:
             [i for i, mark in zip(self.numbers.parameter, self.numbers.indicator, strict=True) if mark < 0], dtype=int
         )
 
+    def signature(self, block: Path) -> bytes:
+        return self.theta.tobytes()
+
     def inputs(self, block: Path, rows: Array) -> Array:
         numbers = self.numbers(rows)
         return np.hstack([self.warped(numbers), numbers]) if len(self.ordered) else numbers
 
     def matrix(self, block: Path, a: Array, b: Array) -> Array:
-        C, scale = len(self.numbers.parameter), self._scale
-        a, b = a[:, :C] * scale, b[:, :C] * scale
-        squared = np.sum(a**2, axis=1)[:, None] + np.sum(b**2, axis=1)[None, :] - 2.0 * a @ b.T
-        return np.asarray(np.exp(self.theta[_AMPLITUDE]) * MATERN52.profile(np.maximum(squared, 0.0))[0])
+        C = len(self.numbers.parameter)
+        squared = distances(a[:, :C], b[:, :C], self._scale**2, np.zeros(C, dtype=bool))
+        return np.asarray(np.exp(self.theta[_AMPLITUDE]) * MATERN52.profile(squared)[0])
 
     def diagonal(self, block: Path, X: Array) -> Array:
         return np.full(len(X), np.exp(self.theta[_AMPLITUDE]))
@@ -244,26 +246,29 @@ class TreedGP:
         likelihood, slope = self.log_likelihood(theta, parts)
         return value + likelihood, gradient + slope
 
-    def fit(self, start: Array | None, evaluations: int, leaf_evaluations: int) -> tuple[Array, list[Array]]:
-        """Theta of the whole, where to start next time, and (1, k) for every leaf."""
+    def _fitted(self, parts: Sequence[Part], start: Array, evaluations: int, center: Array | None = None) -> Found:
+        """The most likely theta for some parts, and minus its log-posterior."""
+        made = self.stacked(parts)
 
-        def fitted(parts: Sequence[Part], start: Array, evaluations: int, center: Array | None = None) -> Array:
-            made = self.stacked(parts)
+        def negative(theta: Array) -> tuple[float, Array]:
+            value, gradient = self.objective(made, theta, center)
+            return -value, -gradient
 
-            def negative(theta: Array) -> tuple[float, Array]:
-                value, gradient = self.objective(made, theta, center)
-                return -value, -gradient
+        return fit(negative, start, self.bounds, evaluations)
 
-            return fit(negative, start, self.bounds, evaluations).theta
+    def fit_whole(self, start: Array | None, evaluations: int) -> Found:
+        """Theta of the whole, where to start next time."""
+        return self._fitted([Part(self.root.rows, 1.0)], self._center if start is None else start, evaluations)
 
-        whole = fitted([Part(self.root.rows, 1.0)], self._center if start is None else start, evaluations)
+    def fit_leaves(self, whole: Array, evaluations: int) -> list[Array]:
+        """(1, k) for every leaf, from the theta of the whole (k,)."""
         if len(self.paths) == 1:
-            return whole, [whole[None]]
+            return [whole[None]]
         center = whole if self._centred else None
-        return whole, [fitted(self.parts(path), whole, leaf_evaluations, center)[None] for path in self.paths]
+        return [self._fitted(self.parts(path), whole, evaluations, center).theta[None] for path in self.paths]
 
     def sample(self, start: Array | None, rng: np.random.Generator, draws: int, burn_in: int) -> tuple[Array, list[Array]]:
-        """As `fit`, with (draws, k) thetas drawn for every leaf by slice sampling; burns in only without a start."""
+        """Theta of the whole, and (draws, k) thetas of every leaf, drawn by slice sampling; burns in only without a start."""
 
         def drawn(parts: Sequence[Part], start: Array, burn_in: int, center: Array | None = None) -> Array:
             made = self.stacked(parts)

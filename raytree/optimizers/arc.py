@@ -31,8 +31,9 @@ class ArcStrategy(Strategy):
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             space = self.search.space
-            rows, losses, paths, _ = self.search.trials.losses()
-            y = standardized(losses).forward(losses)
+            data = self.search.trials.losses()
+            rows, paths = data.rows, data.paths
+            y = standardized(data.losses).forward(data.losses)
             categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters])
             model = ArcGP(rows, y, categorical)
             self._theta = model.fit(self._theta, EVALUATIONS)

@@ -20,7 +20,7 @@ from raytree.explain import Notes
 from raytree.gp.context import CONTEXTS
 from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import Mixture, Prediction
+from raytree.gp.posterior import Gaussian, Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.conditional import KERNELS, LENGTHS, PAPER_PRIORS, ConditionalModel
 from raytree.models.inputs import Inputs
@@ -86,6 +86,7 @@ class ConditionalInference:
         self._fidelities = fidelities
         self._theta: Array | None = None
         self._scale = ""  # the name of the transform that was chosen last
+        self._last: Gaussian | None = None  # its factors are used again
         self.fitted_to = 0
 
     def block_of(self, path: Path) -> Path:
@@ -131,7 +132,9 @@ class ConditionalInference:
             thetas = found.model.sample(self._theta, rng, DRAWS, BURN_IN)
         if due and remember:
             self._theta, self._scale, self.fitted_to = thetas[-1], found.name, known
-        return self._fitted(data, found, Mixture([found.model.posterior(theta, target) for theta in thetas]))
+        posterior = Mixture([found.model.posterior(theta, target, self._last) for theta in thetas])
+        self._last = posterior.parts[0]
+        return self._fitted(data, found, posterior)
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
         found = self._likely(data, TRANSFORMS[self._transform](data.losses), None, alone=True)

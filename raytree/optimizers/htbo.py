@@ -14,19 +14,19 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from raytree.acquisition import pending as running_trials
 from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import EXACT, Candidate, Gain, box_of, refine
 from raytree.acquisition.paths import known_paths
 from raytree.acquisition.pending import TREATMENTS
-from raytree.design import Design
+from raytree.design import Design, shifted_net
 from raytree.errors import SettingError, StateError, one_of
 from raytree.explain import Explanation, Notes
 from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array, one_thread
 from raytree.gp.posterior import Mixture, Prediction
+from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.inputs import Inputs
 from raytree.models.partition import Node
 from raytree.models.success import Success
@@ -37,7 +37,18 @@ from raytree.space import Categorical, Path, Point
 from raytree.store import Data, Trial
 from raytree.strategies.answers import answer, explained
 from raytree.strategies.base import Answer, Search, Strategy
-from raytree.strategies.fitted import Chances, Fitted, dump_theta, enough, fitted_to, latest, load_theta, transforms
+from raytree.strategies.fitted import (
+    Chances,
+    Fitted,
+    Scaled,
+    dump_theta,
+    enough,
+    fitted_to,
+    latest,
+    load_theta,
+    most_likely,
+    transforms,
+)
 from raytree.strategies.improvement import EXPLORE_EVERY, MOST_PATHS, NEGLIGIBLE
 
 PAPER: dict[str, Any] = {
@@ -106,30 +117,47 @@ class TreedInference:
         self._warp, self._tree, self._conditioning, self._sampled = warp, tree, conditioning, sampled
         self._transform, self._centred, self._thin = transform, centred, thin
         self._theta: Array | None = None
+        self._scale = ""  # the name of the transform that was chosen last
         self.fitted_to = 0
 
     def block_of(self, path: Path) -> Path:
         return ()
 
-    def fit(self, data: Data, remember: bool = True) -> Fitted[Partitioned]:
-        """The model for what is known now; looking (`remember=False`) leaves no trace."""
-        known, scale = len(data.losses), next(iter(transforms(self._transform, data).values()))
-        data = enough(data, self.block_of)
-        y = scale.forward(data.losses)
-        model = TreedGP(
+    def _model(self, data: Data, y: Array) -> TreedGP:
+        return TreedGP(
             self._search.space, self.inputs, data.rows, y, self._warp, self._tree, self._conditioning, self._search.seed,
             self._centred, self._thin,
         )  # fmt: skip
-        due = self._sampled or known >= next_fit(self.fitted_to, REFIT)
+
+    def _whole(self, data: Data, scales: dict[str, Transform], due: bool) -> Scaled[TreedGP]:
+        """The model with the hyperparameters of the whole: estimated on the most likely scale, or about as they were."""
+        if not due and self._scale in scales:
+            scales = {self._scale: scales[self._scale]}
+
+        def fit(y: Array) -> tuple[TreedGP, Array, float]:
+            model = self._model(data, y)
+            return model, *model.fit_whole(self._theta, EVALUATIONS if due else 2)
+
+        return most_likely(data, scales, fit)
+
+    def fit(self, data: Data, remember: bool = True) -> Fitted[Partitioned]:
+        """The model for what is known now; looking (`remember=False`) leaves no trace."""
+        known, scales = len(data.losses), transforms(self._transform, data)
+        data = enough(data, self.block_of)
+        due = known >= next_fit(self.fitted_to, REFIT)
         if self._sampled:
+            name, scale = next(iter(scales.items()))
+            model = self._model(data, scale.forward(data.losses))
             rng = np.random.default_rng([self._search.seed, 5, known])
             whole, thetas = model.sample(self._theta, rng, DRAWS, BURN_IN)
         else:
+            name, scale, model, whole = self._whole(data, scales, due)
             each = int(np.clip(LEAVES_TOGETHER // len(model.paths), *LEAF_EVALUATIONS))
-            whole, thetas = model.fit(self._theta, EVALUATIONS if due else 2, each)
+            thetas = model.fit_leaves(whole, each)
         if remember:
-            self._theta, self.fitted_to = whole, known if due else self.fitted_to
-        return fitted_to(model.posterior(thetas), scale, data.rows, y, data.paths)
+            self._theta, self._scale = whole, name
+            self.fitted_to = known if due else self.fitted_to
+        return fitted_to(model.posterior(thetas), scale, data.rows, model.y, data.paths)
 
     def notes(self, fitted: Fitted[Partitioned]) -> Notes:
         """The leaves, in words."""
@@ -157,12 +185,12 @@ class TreedInference:
         return f"{name} {'<=' if child is node.low else '>='} {shown}"
 
     def state(self) -> dict[str, Any]:
-        return {"theta": dump_theta(self._theta), "fitted_to": self.fitted_to}
+        return {"theta": dump_theta(self._theta), "transform": self._scale, "fitted_to": self.fitted_to}
 
     def restore(self, state: dict[str, Any]) -> None:
         laws = sum(mark < 0 for mark in self.inputs.indicator) if self._warp else 0
         self._theta = load_theta(state["theta"], 3 + self.inputs.n_lengths + 2 * laws)
-        self.fitted_to = int(state["fitted_to"])
+        self._scale, self.fitted_to = str(state["transform"]), int(state["fitted_to"])
 
 
 class TreedStrategy(Strategy):
@@ -222,7 +250,7 @@ class TreedStrategy(Strategy):
                 return rows[np.argsort(-self.scores(posterior, success, rows), kind="stable")[:RESERVE]]
             best = fitted.best_row[None]
             spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, space.d))
-            units = qmc.Sobol(space.d, scramble=True, rng=rng).random(self.sobol) if space.d else np.empty((1, 0))
+            units = shifted_net(self.sobol, space.d, rng)
             rows = space.mask(np.vstack([units, np.clip(spray, 0.0, 1.0)]))
             values = self.scores(posterior, success, rows)
             order = np.argsort(-values, kind="stable")
@@ -337,7 +365,8 @@ class HTBOOptimizer(Optimizer):
         conditioning: what a leaf's predictions are conditioned on: "all" observations or those of the "leaf".
         inference: of hyperparameters: "map", or "slice" (EI is averaged over samples; the paper).
         tree: whether there is a tree at all.
-        transform: of the losses, see `gp.transform`: "bent", or "linear" (the paper).
+        transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent), "bent", or
+            "linear" (the paper).
         explore: whether every second suggestion goes where the model is least certain, once it expects nothing or only digits.
         centred: whether the prior of a leaf's hyperparameters is centred at those of the whole.
         thin: whether large nodes above a leaf take part with a sample of their points.
@@ -364,7 +393,7 @@ class HTBOOptimizer(Optimizer):
         conditioning: str = "all",
         inference: str = "map",
         tree: bool = True,
-        transform: str = "bent",
+        transform: str = "robust",
         explore: bool = True,
         centred: bool = True,
         thin: bool = True,
@@ -374,7 +403,7 @@ class HTBOOptimizer(Optimizer):
         one_of("pending", pending, TREATMENTS)
         one_of("conditioning", conditioning, ("all", "leaf"))
         one_of("inference", inference, ("map", "slice"))
-        one_of("transform", transform, ("bent", "linear"))
+        one_of("transform", transform, TRANSFORMS)
         if type(sobol) is not int or not 1 <= sobol <= LARGEST_SOBOL:
             raise SettingError("sobol", f"must be a number of points up to {LARGEST_SOBOL:,}, got {sobol!r}.")
         method = {

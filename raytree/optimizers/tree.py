@@ -22,7 +22,7 @@ from raytree.explain import Notes
 from raytree.gp.context import CONTEXTS
 from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import Mixture, Prediction
+from raytree.gp.posterior import Gaussian, Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.features import EDGE, Features
 from raytree.models.tree import Settings, TreeModel
@@ -87,6 +87,7 @@ class TreeInference:
         self.features = self._features(fidelities)
         self._named: Named = {}  # hyperparameters by name: which there are depends on what was visited
         self._scale = ""  # the name of the transform that was chosen last
+        self._last: Gaussian | None = None  # its factors are used again
         self.fitted_to = 0
 
     def _features(self, fidelities: bool) -> Features:
@@ -123,13 +124,15 @@ class TreeInference:
             name = self._scale if self._scale in scales else next(iter(scales))
             model = self._model(data, scales[name].forward(data.losses))
             found = Scaled(name, scales[name], model, model.start(self._named))
-        return self._fitted(data, found, target)
+        fitted = self._fitted(data, found, target)
+        self._last = fitted.posterior.parts[0]
+        return fitted
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
         return self._fitted(data, self._likely(data, TRANSFORMS[self._transform](data.losses), None, EVALUATIONS), target)
 
     def _fitted(self, data: Data, found: Scaled[TreeModel], target: float) -> Fitted[Mixture]:
-        posterior = Mixture([found.model.posterior(found.theta, target)])
+        posterior = Mixture([found.model.posterior(found.theta, target, self._last)])
         good = posterior.target_means() if self.features.fidelity else found.model.y
         return fitted_to(posterior, found.scale, data.rows[:, : self._space.d], good, data.paths)
 

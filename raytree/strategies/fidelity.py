@@ -26,7 +26,7 @@ from raytree.gp.posterior import Mixture
 from raytree.models.cost import CostModel
 from raytree.space import Float, Path
 from raytree.space.added import Added
-from raytree.store import FAILED, RUNGS, Data, Trial
+from raytree.store import RUNGS, Data, Trial
 from raytree.strategies.base import Search
 
 STEP = 3.0
@@ -106,8 +106,8 @@ class Fidelity:
         """The fidelity at which improvement is sought: complete, or the highest at which a trial has said something."""
         if not self.reported:
             return 1.0
-        said = [float(row[-1]) for trial, row in zip(data.trials, data.rows, strict=True) if trial.status not in FAILED]
-        return max(said, default=1.0)
+        said = data.rows[~data.failed, -1]
+        return float(said.max()) if len(said) else 1.0
 
     # Answers
 

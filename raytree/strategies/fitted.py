@@ -107,9 +107,7 @@ def latest(trials: list[Trial], block_of: BlockOf) -> list[Trial]:
 
 def transforms(setting: str, data: Data) -> dict[str, Transform]:
     """The transforms among which the data may choose, by name: made from what trials said last, failed ones left out."""
-    last = dict(zip((trial.number for trial in data.trials), data.losses.tolist(), strict=True))
-    valid = dict.fromkeys(trial.number for trial in data.trials if trial.status not in FAILED)
-    return TRANSFORMS[setting](np.array([last[number] for number in valid]))
+    return TRANSFORMS[setting](data.last_losses())
 
 
 class Scaled(NamedTuple, Generic[M]):
@@ -129,11 +127,10 @@ def most_likely(data: Data, scales: dict[str, Transform], fit: Callable[[Array],
         scales: what to choose from, by name.
         fit: from transformed losses (n,) to a model, its most likely hyperparameters, and minus their log-posterior.
     """
-    valid = np.array([trial.status not in FAILED for trial in data.trials], dtype=bool)
     found = []
     for name, scale in scales.items():
         model, theta, value = fit(scale.forward(data.losses))
-        jacobian = float(np.sum(scale.log_slope(data.losses[valid]))) if len(scales) > 1 else 0.0
+        jacobian = float(np.sum(scale.log_slope(data.losses[~data.failed]))) if len(scales) > 1 else 0.0
         found.append((value - jacobian, Scaled(name, scale, model, theta)))
     return min(found, key=lambda pair: pair[0])[1]
 
@@ -151,10 +148,11 @@ class Chances:
 
     def now(self) -> Success | None:
         """The chance of success of rows; None while nothing has failed."""
-        ended = [trial for trial in self._search.trials if trial.status is not Status.RUNNING]
-        failed = np.array([trial.status in FAILED for trial in ended], dtype=bool)
-        if not failed.any():
+        trials = self._search.trials
+        if not any(trials.count(status) for status in FAILED):
             return None
+        ended = [trial for trial in trials if trial.status is not Status.RUNNING]
+        failed = np.array([trial.status in FAILED for trial in ended], dtype=bool)
         kept = ended[-MOST_KNOWN:]
         rows = np.concatenate([self._search.given_row(trial) for trial in kept])
         due = len(ended) >= next_fit(self._fitted_to, SUCCESS_REFIT)

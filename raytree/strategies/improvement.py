@@ -108,7 +108,7 @@ class ImprovementStrategy(Strategy):
     def fit(self, remember: bool = True) -> Fitted[Mixture]:
         """The model for what is known now."""
         known = self.fidelity.known()
-        return self.inference.fit(known, self.fidelity.target(enough(known, self.inference.block_of)), remember)
+        return self.inference.fit(known, self.fidelity.target(known), remember)
 
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():

@@ -135,13 +135,13 @@ def test_while_no_trial_is_complete_the_longest_ones_are():
 def test_methods_without_a_model_of_fidelity_leave_the_design_when_no_trial_reaches_max_t(make, monkeypatch):
     optimizer = make({"x": Float(0, 1)}, seed=0, num_initial=4, max_t=100)
     proposed = []
-    propose = type(optimizer)._propose
-    monkeypatch.setattr(type(optimizer), "_propose", lambda self, rng: proposed.append(1) or propose(self, rng))
+    propose = optimizer.strategy.propose
+    monkeypatch.setattr(optimizer.strategy, "propose", lambda ask, rng: proposed.append(ask) or propose(ask, rng))
     for _ in range(8):
         suggestion = optimizer.ask()
         optimizer.tell(suggestion.id, (suggestion.config["x"] - 0.3) ** 2, t=99)
     assert len(proposed) == 4
-    assert optimizer._failures == 0
+    assert optimizer.failures == 0
 
 
 # Values
