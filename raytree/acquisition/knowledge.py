@@ -20,14 +20,13 @@ Notation: k lines, m rows, p realizations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from raytree.acquisition.improvement import log_h
 from raytree.gp.linalg import Array
-from raytree.models.hierarchical import Among, Joint, places_of
+from raytree.models.hierarchical import Among, Joint, Partner, places_of
 from raytree.space import Path
 
 REPEATS = (1, 4)
@@ -38,6 +37,7 @@ REACH = 6.0
 """In deviations: what is further behind than any evaluation is likely to move it is no contender."""
 NOTHING = -1e9
 """The log of a gain that is none, finite so that it can be climbed from."""
+_NO_VARIANCE = 1e-18
 _NONE = 1e-100
 _PARALLEL = 1e-12
 """Slopes closer than this, relative to the largest, are equal."""
@@ -170,7 +170,10 @@ class Evaluations(Protocol):
     @property
     def places(self) -> Sequence[bytes]: ...
     def among(self, which: np.ndarray) -> Among: ...
-    def evaluations(self, path: Path, rows: Array, seeds: Sequence[int], among: Among | None = None) -> Joint: ...
+    def partner(self, which: int, seeds: Sequence[int], among: Among) -> Partner: ...
+    def evaluations(
+        self, path: Path, rows: Array, seeds: Sequence[int], among: Among | None = None, partner: Partner | None = None
+    ) -> Joint: ...
 
 
 def contenders(posterior: Evaluations) -> Among:
@@ -181,21 +184,25 @@ def contenders(posterior: Evaluations) -> Among:
     return every.only(np.union1d(hopeful, [int(np.argmin(every.mean))]))
 
 
-@dataclass(frozen=True)
 class Knowledge:
     """What evaluations are worth: logarithms, (m, p) for rows (m, d) of one path on p realizations.
 
+    Beside evaluations of a row alone there are pairs, with the leader on the same realization (Pearce et al. 2019, section 5):
+    the first evaluation on a fresh seed says little, since nobody knows whether it was the seed or the configuration; two say
+    which of them is better there. A pair counts by its difference, and half of its gain for each.
+
     Args:
         posterior: of target and evaluations, running trials included.
-        contenders: what may be recommended.
         seeds: the p realizations, as the posterior knows them.
         taken: by place, the positions in `seeds` of realizations that it was tried on: to try again says nothing.
     """
 
-    posterior: Evaluations
-    contenders: Among
-    seeds: Sequence[int]
-    taken: Mapping[bytes, Sequence[int]]
+    def __init__(self, posterior: Evaluations, seeds: Sequence[int], taken: Mapping[bytes, Sequence[int]]) -> None:
+        self._posterior, self._seeds, self._taken = posterior, seeds, taken
+        self.contenders = contenders(posterior)
+        leader = int(self.contenders.which[np.argmin(self.contenders.mean)])
+        self._leader = posterior.places[leader]
+        self._partner = posterior.partner(leader, seeds, self.contenders)
 
     def exact(self, path: Path, rows: Array) -> Array:
         """The gain per evaluation, see `log_rate`."""
@@ -205,12 +212,17 @@ class Knowledge:
         """A lower bound of it, to search with."""
         return self._valued(log_rate_of_pairs, path, rows)
 
-    def _valued(self, rate: Callable[[Array, Array, Array, Array, Array], Array], path: Path, rows: Array) -> Array:
-        joint = self.posterior.evaluations(path, rows, self.seeds, self.contenders)
-        deviation = np.sqrt(joint.variance)
-        values = rate(
-            self.contenders.mean, joint.elsewhere / deviation, joint.mean, joint.covariance / deviation, joint.correlation()
-        )
-        for j, place in enumerate(places_of(rows)):
-            values[j, list(self.taken.get(place, ()))] = NOTHING
+    def _valued(self, rate: Callable[..., Array], path: Path, rows: Array) -> Array:
+        joint = self._posterior.evaluations(path, rows, self._seeds, self.contenders, self._partner)
+        sd = np.sqrt(joint.variance)
+        values = rate(self.contenders.mean, joint.elsewhere / sd, joint.mean, joint.covariance / sd, joint.correlation(), REPEATS)
+        sd = np.sqrt(np.maximum(joint.variance + self._partner.variance - 2.0 * joint.paired, _NO_VARIANCE))
+        moves, move = (joint.elsewhere - self._partner.elsewhere[:, None]) / sd, (joint.covariance - joint.crossed) / sd
+        pairs = rate(self.contenders.mean, moves, joint.mean, move, np.ones_like(move), (1,)) - np.log(2.0)
+        pairs[:, list(self._taken.get(self._leader, ()))] = NOTHING
+        places = places_of(rows)
+        pairs[[place == self._leader for place in places]] = NOTHING
+        values = np.maximum(values, pairs)
+        for j, place in enumerate(places):
+            values[j, list(self._taken.get(place, ()))] = NOTHING
         return np.maximum(values, NOTHING)

@@ -55,13 +55,16 @@ FRESH = -1
 
 class Joint(NamedTuple):
     """At m rows: mean and sd of the target (m,); for each of p realizations the variance of an evaluation (m, p), noise
-    included, its covariance with the target there (m, p), and with the target at k other places (k, m, p)."""
+    included, its covariance with the target there (m, p), and with the target at k other places (k, m, p); and the covariances
+    of a partner's evaluation on the same realization with this one and with the target there (m, p)."""
 
     mean: Array
     sd: Array
     variance: Array
     covariance: Array
     elsewhere: Array
+    paired: Array
+    crossed: Array
 
     def correlation(self) -> Array:
         """(m, p) of evaluation and target."""
@@ -185,6 +188,16 @@ class Among(NamedTuple):
         return Among(self.which[index], self.mean[index], self.sd[index], self.solved[:, index])
 
 
+class Partner(NamedTuple):
+    """Evaluations of one of the data's configurations on p realizations: which it is, their variances (p,), covariances with the
+    target at k places (k, p), and L^-1 times those with the data (n, p)."""
+
+    which: int
+    variance: Array
+    elsewhere: Array
+    solved: Array
+
+
 def places_of(rows: Array) -> list[bytes]:
     """Rows (n, d) up to rounding: equal configurations are equal."""
     return [row.tobytes() for row in np.round(rows, 9) + 0.0]
@@ -299,7 +312,17 @@ class HierarchicalPosterior:
         solved = self._inverse @ k
         return Among(which, self.alpha @ k, np.sqrt(np.maximum(self._prior - np.sum(solved**2, axis=0), _TINY)), solved)
 
-    def evaluations(self, path: Path, rows: Array, seeds: Sequence[int], among: Among | None = None) -> Joint:
+    def partner(self, which: int, seeds: Sequence[int], among: Among) -> Partner:
+        """What `evaluations` needs to know of those of one of the data's configurations."""
+        path, row = self.paths[which], self.rows[which][None]
+        joint, R = self.evaluations(path, row, seeds, among), self._correlation(path, self.X[which][None])
+        own = self.deviation * R + self.offset
+        same = self.seeds[:, None] == np.array(seeds, dtype=int)[None, :]
+        return Partner(which, joint.variance[0], joint.elsewhere[:, 0], self._inverse @ (self._of_g(R) + own * same))
+
+    def evaluations(
+        self, path: Path, rows: Array, seeds: Sequence[int], among: Among | None = None, partner: Partner | None = None
+    ) -> Joint:
         """Target and evaluations on some realizations at rows (m, d) of one path.
 
         A realization's rows of L^-1 are enough for what it adds to the target's solve, so that all of them together cost no
@@ -319,6 +342,12 @@ class HierarchicalPosterior:
         if among is not None:
             before = before - among.solved.T @ v
         elsewhere = np.empty((len(which), len(rows), len(seeds)))
+        paired, crossed = np.zeros_like(variance), np.zeros_like(variance)
+        if partner is not None:
+            near = R[partner.which]
+            paired[:] = (self._of_g(near) + self.deviation * near + self.offset)[:, None] - v.T @ partner.solved
+            here = same if isinstance(same, bool) else same[partner.which]
+            crossed[:] = self._of_target(near, here)[:, None] - w.T @ partner.solved
         for j, seed in enumerate(seeds):
             index = self._members.get(int(seed))
             if index is None:
@@ -330,8 +359,10 @@ class HierarchicalPosterior:
             covariance[:, j] = self._prior - between - np.sum(w * extra, axis=0)
             if among is not None:
                 elsewhere[:, :, j] = before - among.solved.T @ extra
+            if partner is not None:
+                paired[:, j] -= partner.solved[:, j] @ extra
         sd = np.sqrt(np.maximum(self._prior - np.sum(w**2, axis=0), _TINY))
-        return Joint(self.alpha @ k, sd, np.maximum(variance, self.noise), covariance, elsewhere)
+        return Joint(self.alpha @ k, sd, np.maximum(variance, self.noise), covariance, elsewhere, paired, crossed)
 
     def joint(self, rows: Array, paths: Sequence[Path]) -> tuple[Array, Array]:
         """Mean (m,) and covariance (m, m) of the target at rows (m, d) of any paths."""

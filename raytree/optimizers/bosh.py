@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import Bounds, direct
 
 from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gumbel_maxima, log_batch_entropy
-from raytree.acquisition.knowledge import Knowledge, contenders
+from raytree.acquisition.knowledge import Knowledge
 from raytree.acquisition.maximize import Candidate, Gain, Score, box_of, maximize, numeric_slope
 from raytree.acquisition.paths import known_paths, promising
 from raytree.design import MAX_INITIAL, Design
@@ -37,6 +37,7 @@ from raytree.gp.posterior import Prediction
 from raytree.gp.transform import TRANSFORMS
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior, places_of
 from raytree.models.inputs import Inputs
+from raytree.models.success import Success
 from raytree.optimizer import Optimizer
 from raytree.optimizers.realizations import Realizations, Seeds, domain_of
 from raytree.space import Path, Point, Space
@@ -246,13 +247,10 @@ class SeedStrategy(Strategy):
             fitted = self.fit()
             self._suspect(fitted.posterior)
             running, codes, success = self.with_running(fitted.posterior), self.seeds.candidates(), self.chances.now()
-            quick, exact, again = self._worth(fitted, running, codes, rng)
-
-            def chance(path: Path, rows: Array) -> Array | float:
-                return 0.0 if success is None else success.log_chance(path, rows)
+            quick, exact, again = self._worth(fitted, running, codes, success, rng)
 
             def score(path: Path, rows: Array) -> Array:
-                return np.asarray(quick(path, rows).max(axis=1) + chance(path, rows))
+                return np.asarray(quick(path, rows).max(axis=1))
 
             found = self._best(fitted, score, rng)
             for path, rows in again.items():  # each may be tried again, on another realization
@@ -260,18 +258,24 @@ class SeedStrategy(Strategy):
             found.sort(key=lambda candidate: -candidate.value)
             chosen = []
             for _, path, row in found[:FINALISTS]:
-                values = exact(path, row[None])[0] + chance(path, row[None])
+                values = exact(path, row[None])[0]
                 chosen += [(float(values[k]), self.seeds.on(row, codes[k])) for k in np.argsort(-values).tolist()[:2]]
             return [row for _, row in sorted(chosen, key=lambda pair: -pair[0])]
 
     def _worth(
-        self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior, codes: list[int], rng: np.random.Generator
+        self,
+        fitted: Fitted[HierarchicalPosterior],
+        running: HierarchicalPosterior,
+        codes: list[int],
+        success: Success | None,
+        rng: np.random.Generator,
     ) -> tuple[Scores, Scores, dict[Path, Array]]:
         """What evaluations are worth, roughly and exactly; and by path, rows that may be worth trying again."""
         if self.entropy is None:
             known = self.knowledge(running, codes)
-            return known.quick, known.exact, _by_path(running, known.contenders.which)
-        scores = self.entropies(fitted, running, self.seeds.places(codes), rng)
+            again = _by_path(running, known.contenders.which)
+            return _with_chance(known.quick, success), _with_chance(known.exact, success), again
+        scores = _with_chance(self.entropies(fitted, running, self.seeds.places(codes), rng), success)
         return scores, scores, {}
 
     def with_running(self, posterior: HierarchicalPosterior) -> HierarchicalPosterior:
@@ -284,10 +288,11 @@ class SeedStrategy(Strategy):
         """What evaluations on some realizations are worth: the gain of the recommended mean."""
         position = {code: k for k, code in enumerate(codes)}
         taken: dict[bytes, list[int]] = {}
-        for trial in self.search.trials:
+        places = places_of(np.concatenate([self.search.given_row(trial) for trial in self.search.trials]))
+        for place, trial in zip(places, self.search.trials, strict=True):
             if (code := self.seeds.code(trial)) in position:
-                taken.setdefault(places_of(self.search.given_row(trial))[0], []).append(position[code])
-        return Knowledge(running, contenders(running), self.seeds.places(codes), taken)
+                taken.setdefault(place, []).append(position[code])
+        return Knowledge(running, self.seeds.places(codes), taken)
 
     def entropies(
         self, fitted: Fitted[HierarchicalPosterior], running: HierarchicalPosterior, seeds: list[int], rng: np.random.Generator
@@ -397,6 +402,13 @@ class SeedStrategy(Strategy):
         self.inference.restore(state["inference"])
         self.chances.restore(state["success"])
         self._warned = bool(state["warned"])
+
+
+def _with_chance(log_values: Scores, success: Success | None) -> Scores:
+    """Logarithms (m, p) of values, with the chance of success of each row."""
+    if success is None:
+        return log_values
+    return lambda path, rows: log_values(path, rows) + success.log_chance(path, rows)[:, None]
 
 
 def _by_path(posterior: HierarchicalPosterior, which: np.ndarray) -> dict[Path, Array]:

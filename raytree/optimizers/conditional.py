@@ -7,6 +7,7 @@ steps of a local search (the paper does not say how far a neighbour is).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from raytree.store import Data, Trial
 from raytree.strategies.base import Search
 from raytree.strategies.fidelity import Fidelity, added_fraction
 from raytree.strategies.fitted import Fitted, Scaled, dump_theta, enough, fitted_to, load_theta, most_likely, transforms
-from raytree.strategies.improvement import MOST_PATHS, Find, ImprovementStrategy
+from raytree.strategies.improvement import MOST_PATHS, ImprovementStrategy
 
 PLAIN: dict[str, Any] = {"transform": "linear", "improvement": "plain", "explore": False}
 PAPER: dict[str, Any] = {**PLAIN, "inference": "slice", "search": "local", "categories": "integer"}
@@ -177,27 +178,47 @@ class ConditionalInference:
         self._scale, self.fitted_to = str(state["transform"]), int(state["fitted_to"])
 
 
-def finder(space: Space, search: str) -> Find:
-    """How log-EI is maximised: "gradient", "local" or "random"."""
+@dataclass(frozen=True)
+class ByGradient:
+    """Maximises log-EI on the most promising paths: Sobol points, the best refined by gradients.
 
-    def by_gradient(
-        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
-    ) -> list[Candidate]:
-        best = promising(space, paths, gain.score, MOST_PATHS, rng)
-        return maximize(space, best, gain, fitted.around, rng, everywhere=fitted.best_row)
+    Args:
+        space: the search space as it was given.
+    """
 
-    def sampled(
-        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    space: Space
+
+    def __call__(
+        self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
-        """The best of random rows, or of local searches from the best of them and from the best observation."""
+        best = promising(self.space, paths, gain.score, MOST_PATHS, rng)
+        return maximize(self.space, best, gain, fitted.around, rng, everywhere=fitted.best_row)
+
+
+@dataclass(frozen=True)
+class ByDraws:
+    """Maximises log-EI among random rows, or by local searches from the best of them and from the best observation.
+
+    Args:
+        space: the search space as it was given.
+        local: whether there are local searches.
+    """
+
+    space: Space
+    local: bool
+
+    def __call__(
+        self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
+        space = self.space
 
         def score(rows: Array) -> Array:
-            return scores(space, posterior, gain, rows)
+            return scores(space, gain, rows)
 
         alone = paths[0] if len(paths) == 1 and space.n_paths > 1 else None
         rows = space.sample(rng, CANDIDATES) if alone is None else space.on_path(alone, rng.random((CANDIDATES, space.d)))
         values = score(rows)
-        if search != "random":
+        if self.local:
             starts = np.concatenate([fitted.best_row[None], rows[np.argsort(-values, kind="stable")[: STARTS - 1]]])
             ends, heights = climb(space, starts, score)
             rows, values = np.concatenate([ends, rows]), np.concatenate([heights, values])
@@ -205,11 +226,9 @@ def finder(space: Space, search: str) -> Find:
         found = zip(best.tolist(), space.paths_of(rows[best]), strict=True)
         return [Candidate(float(values[k]), path, rows[k]) for k, path in found]
 
-    return by_gradient if search == "gradient" else sampled
 
-
-def scores(space: Space, posterior: Mixture, gain: Gain, rows: Array) -> Array:
-    """(m,) the gain at rows (m, d) of any paths; paths of one block are scored together where only the block matters."""
+def scores(space: Space, gain: Gain, rows: Array) -> Array:
+    """(m,) the gain at rows (m, d) of any paths."""
     paths = space.paths_of(rows)
     groups: dict[Path, list[int]] = {}
     for k, path in enumerate(paths):
@@ -297,7 +316,8 @@ class CondKernelOptimizer(Optimizer):
                 made.given, made.seed, inputs, kernel, context, transform, inference == "slice", improvement == "plain",
                 fidelity.on,
             )  # fmt: skip
-            return ImprovementStrategy(made, model, finder(made.given, way), fidelity, pending, explore)
+            find = ByGradient(made.given) if way == "gradient" else ByDraws(made.given, way == "local")
+            return ImprovementStrategy(made, model, find, fidelity, pending, explore)
 
         super().__init__(
             space, strategy, method, added, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,

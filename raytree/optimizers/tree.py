@@ -9,6 +9,7 @@ each shared parameter instead of all those of a vertex together.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from raytree.strategies.fitted import (
     most_likely,
     transforms,
 )
-from raytree.strategies.improvement import MOST_PATHS, Find, ImprovementStrategy
+from raytree.strategies.improvement import MOST_PATHS, ImprovementStrategy
 
 if TYPE_CHECKING:
     import pandas
@@ -181,26 +182,39 @@ class TreeInference:
         self._named, self._scale, self.fitted_to = load_named(state["theta"]), str(state["transform"]), int(state["fitted_to"])
 
 
-def finder(space: Space, search: str | int) -> Find:
-    """How log-EI, eq. (5), is maximised.
+@dataclass(frozen=True)
+class OnPaths:
+    """Maximises log-EI, eq. (5), on every path, or on the most promising of many.
 
     Args:
         space: the search space as it was given.
-        search: "all" paths, or the most promising of many; a number of paths; or "two-step".
+        most: how many paths are promising.
     """
 
-    def on_paths(
-        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
-    ) -> list[Candidate]:
-        k = MOST_PATHS if search == "all" else int(search)
-        first = posterior.parts[0]
-        chosen = promising(space, paths, lambda path, rows: optimistic(first, path, rows, fitted.best), k, rng)
-        return maximize(space, chosen, gain, fitted.around, rng, everywhere=fitted.best_row)
+    space: Space
+    most: int
 
-    def two_step(
-        gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    def __call__(
+        self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
-        """Section 3.2: the path and its shared parameters by path-EI, eq. (6), then the leaf's own by EI, eq. (5)."""
+        first = posterior.parts[0]
+        chosen = promising(self.space, paths, lambda path, rows: optimistic(first, path, rows, fitted.best), self.most, rng)
+        return maximize(self.space, chosen, gain, fitted.around, rng, everywhere=fitted.best_row)
+
+
+@dataclass(frozen=True)
+class TwoStep:
+    """Section 3.2: the path and its shared parameters by path-EI, eq. (6), then the leaf's own by EI, eq. (5).
+
+    Args:
+        space: the search space as it was given.
+    """
+
+    space: Space
+
+    def __call__(
+        self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
+    ) -> list[Candidate]:
         one = posterior.parts[0]
 
         def score(path: Path, rows: Array) -> Array:
@@ -209,10 +223,8 @@ def finder(space: Space, search: str | int) -> Find:
         def slope(path: Path, row: Array) -> tuple[float, Array]:
             return log_ei_at(*one.gradient(path, row, whole=False), fitted.best)
 
-        first = maximize(space, paths, Gain(score, slope), {}, rng)[0]
-        return maximize(space, [first.path], gain, fitted.around, rng, like=first.row, everywhere=fitted.best_row)
-
-    return two_step if search == "two-step" else on_paths
+        first = maximize(self.space, paths, Gain(score, slope), {}, rng)[0]
+        return maximize(self.space, [first.path], gain, fitted.around, rng, like=first.row, everywhere=fitted.best_row)
 
 
 class TreeOptimizer(Optimizer):
@@ -286,7 +298,9 @@ class TreeOptimizer(Optimizer):
             fidelity = Fidelity(made, added)
             settings = Settings(leaf, tied, offsets, context, improvement)
             inference = TreeInference(made.given, made.seed, settings, shared, weights, transform, fidelity.on)
-            return ImprovementStrategy(made, inference, finder(made.given, search), fidelity, pending, explore)
+            most = MOST_PATHS if isinstance(search, str) else search
+            find = TwoStep(made.given) if search == "two-step" else OnPaths(made.given, most)
+            return ImprovementStrategy(made, inference, find, fidelity, pending, explore)
 
         super().__init__(
             space, strategy, method, added, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,
