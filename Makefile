@@ -34,12 +34,10 @@ test-slow: .venv/ready-dev
 mutations: .venv/ready-dev
 	$(BIN)/python -m tests.mutations
 
-# Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
 check: .venv/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
-	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
+	$(BIN)/mypy raytree
 	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
 
 states: .venv/ready-dev
