@@ -3,6 +3,8 @@
 # make check  lint, types, import direction
 # make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
+# make dist   dist/ with a wheel and an sdist, each tested in an empty environment
+# make docs   build/site, the documentation as a web site
 # make matrix the test suite on every Python found, and once with the oldest versions of everything: an hour or so
 # make mutations  breaks the store in many ways, one at a time: the event fuzz must notice each
 
@@ -13,7 +15,7 @@ CONSTRAINTS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo test test-slow check matrix mutations states wheel clean
+.PHONY: demo test test-slow check dist docs matrix mutations states wheel clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/classifiers.py
@@ -73,6 +75,12 @@ $(VENV)/ready-dev: pyproject.toml $(VENV)/ready
 $(VENV)/ready-docs: pyproject.toml $(VENV)/ready-dev
 	$(PIP) -e ".[docs]"
 	@touch $@
+
+dist: $(VENV)/ready-dev
+	PYTHON=$(abspath $(BIN)/python) .ci/dist
+
+docs: $(VENV)/ready-docs
+	$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
