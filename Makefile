@@ -80,7 +80,9 @@ dist: $(VENV)/ready-dev
 	PYTHON=$(abspath $(BIN)/python) .ci/dist
 
 docs: $(VENV)/ready-docs
-	$(BIN)/python -m mkdocs build --strict
+	rm -rf build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	@echo "the documentation is in build/site/index.html"
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
