@@ -81,7 +81,7 @@ dist: $(VENV)/ready-dev
 
 docs: $(VENV)/ready-docs
 	rm -rf build/site
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -d build/doctrees docs build/site
 	@echo "the documentation is in build/site/index.html"
 
 clean:

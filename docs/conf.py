@@ -33,7 +33,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-"""Files outside docs/, to which pages link so that the links work in the repository, and the pages of the site that include them."""
+"""Files outside docs/, to which pages link so that the links work in the repository, and the pages that include them."""
 
 
 def inside(app: Any, name: str, source: list[str]) -> None:
@@ -43,7 +43,7 @@ def inside(app: Any, name: str, source: list[str]) -> None:
 
 
 def all_pages(app: Any, name: str, source: list[str]) -> None:
-    """In the table of contents, `folder/*` stands for the pages of a folder that are not named; Sphinx warns if there are none."""
+    """In the table of contents, `folder/*` stands for the pages of a folder that are not named before."""
     if name == "index":
         lines = source[0].splitlines()
         for k, line in enumerate(lines):
