@@ -13,7 +13,8 @@ from tests.messages import messages
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINKED = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md"))]
+OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "integrations/carps/README.md")
+LINKED = [*PAGES, *(ROOT / name for name in OTHERS)]
 SLOTS = 1  # of Ray: most of the time would go into starting processes
 PICTURE = "docs/images/report.png"  # drawn by the report
 INCLUDED = re.compile(r"^```\{include\} (\S+)", flags=re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,3 +76,12 @@ def test_a_plain_install_works_from_the_root_of_a_clone_and_from_elsewhere(clone
     assert run(sys.executable, "-c", where, folder=clone, PYTHONPATH=str(site)).startswith(str(clone))
     assert run(sys.executable, "-c", where, folder=tmp_path, PYTHONPATH=str(site)).startswith(str(site))
     assert "--samples" in run(sys.executable, "examples/classifiers.py", "--help", folder=clone, PYTHONPATH=str(site))
+
+
+def test_every_supported_python_is_in_both_matrices():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    supported = re.findall(r"Programming Language :: Python :: (3\.\d+)", project)
+    assert f'requires-python = ">={supported[0]}"' in project
+    assert f"for version in {' '.join(supported)}; do" in (ROOT / ".ci" / "matrix").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert re.findall(r"version: \"?([\w.]+)\"?, python", workflow) == ["oldest", *supported]
