@@ -20,7 +20,6 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "tuple,Searcher,Exception", "exclude-members": "__new__"}
 autodoc_preserve_defaults = True
 default_role = "literal"  # a single backtick in a docstring is code, as in Markdown
 
