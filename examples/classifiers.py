@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
-        arguments.samples = 6
+        arguments.samples = 4
 
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)  # one line per trial

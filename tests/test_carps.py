@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("carps", reason="CARP-S is not installed: pip install carps")
 
 from carps.objective_functions.objective_function import ObjectiveFunction
-from carps.utils.task import InputSpace, OptimizationResources, OutputSpace, Task
+from carps.utils.task import InputSpace, OptimizationResources, OutputSpace, Task, TaskMetadata
 from carps.utils.trials import StatusType, TrialValue
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 
@@ -47,6 +47,7 @@ def task(objectives: int = 1) -> Task:
         input_space=InputSpace(function.configspace),
         output_space=OutputSpace(objectives, tuple(f"y{k}" for k in range(objectives))),
         optimization_resources=OptimizationResources(n_trials=20),
+        metadata=TaskMetadata(),
     )
 
 
