@@ -3,21 +3,28 @@
 # make check  lint, types, import direction
 # make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
+# make dist   dist/ with a wheel and an sdist, each tested in an empty environment
+# make docs   build/site, the documentation as a web site
+# make matrix the test suite on every Python found, and once with the oldest versions of everything: an hour or so
 # make mutations  breaks the store in many ways, one at a time: the event fuzz must notice each
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-BIN := .venv/bin
+# Another folder than .venv, and versions to hold to: `make matrix` uses both.
+VENV ?= .venv
+CONSTRAINTS ?=
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo test test-slow check mutations states wheel clean
+.PHONY: demo test test-slow check dist docs matrix mutations states wheel clean
 
-demo: .venv/ready
+demo: $(VENV)/ready
 	$(BIN)/python examples/classifiers.py
 
 # Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some. Ray runs its workers at nice 15.
 ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.py
 
-test: .venv/ready-dev
-ifdef TESTS
+test: $(VENV)/ready-dev
+ifneq ($(TESTS),)
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 else
 	@mkdir -p build
@@ -28,40 +35,54 @@ else
 	test $$on_ray -eq 0 && test $$status -eq 0
 endif
 
-test-slow: .venv/ready-dev
+test-slow: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -m slow $(TESTS)
 
-mutations: .venv/ready-dev
+matrix:
+	.ci/matrix $(TESTS)
+
+mutations: $(VENV)/ready-dev
 	$(BIN)/python -m tests.mutations
 
-# Type checkers know no package-dir: they see raytree/ and searchers/ as the one package that gets installed.
-check: .venv/ready-dev
+check: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
-	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
+	$(BIN)/mypy raytree
 	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
 
-states: .venv/ready-dev
+states: $(VENV)/ready-dev
 	$(BIN)/python -m tests.test_states
 
-wheel: .venv/ready
+wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
-.venv/bin/python:
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("raytree needs Python 3.11 or newer: make PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/ready: pyproject.toml | .venv/bin/python
-	@echo "installing raytree and Ray into .venv (about a minute) ..."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+# The demo needs no more of the extra "examples" than scikit-learn.
+$(VENV)/ready: pyproject.toml | $(VENV)/bin/python
+	@echo "installing raytree and Ray into $(VENV) (about a minute) ..."
+	$(PIP) -e . "scikit-learn>=1.5"
 	@touch $@
 
-.venv/ready-dev: pyproject.toml .venv/ready
+$(VENV)/ready-dev: pyproject.toml $(VENV)/ready
 	@echo "installing the tools for tests and checks ..."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,configspace,examples]"
+	$(PIP) -e ".[dev]"
 	@touch $@
+
+$(VENV)/ready-docs: pyproject.toml $(VENV)/ready-dev
+	$(PIP) -e ".[docs]"
+	@touch $@
+
+dist: $(VENV)/ready-dev
+	PYTHON=$(abspath $(BIN)/python) .ci/dist
+
+docs: $(VENV)/ready-docs
+	rm -rf build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -d build/doctrees docs build/site
+	@echo "the documentation is in build/site/index.html"
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Writes the tables of benchmarks/README.md anew from the committed results.
+"""Writes the tables of benchmarks/README.md, and the one in the README of the repository, anew from the committed results.
 
     python benchmarks/page.py
 
@@ -14,10 +14,21 @@ from pathlib import Path
 import surrogates
 import synthetic
 import trouble
-from harness import read
+from harness import markdown, read
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+NAMES = {
+    "tree": "**raytree**, `TreeSearcher`",
+    "tpe": "Optuna, TPE",
+    "tpe-group": "Optuna, TPE with `group=True`",
+    "gpsampler": "Optuna, Gaussian process",
+    "hyperopt": "HyperOpt, TPE",
+    "smac": "SMAC3",
+    "ax": "Ax",
+    "random": "random search",
+}
+"""Methods as the README calls them, in its order."""
 TABLES: dict[str, Callable[[], str]] = {
     "trouble summary": lambda: trouble.summary(read(RESULTS / "trouble.csv.gz")),
     "trouble": lambda: trouble.table(read(RESULTS / "trouble.csv.gz")),
@@ -32,14 +43,33 @@ def _surrogates(name: str, groups: dict[str, list[str]], points: dict[str, int])
     return surrogates.tables(rows, surrogates.lowered(rows), groups, points)
 
 
-def main() -> None:
-    page = HERE / "README.md"
-    text = page.read_text()
-    for name, make in TABLES.items():
+def readme() -> str:
+    """The regrets on conditional tasks, one trial at a time, for readers in a hurry: the first table of "surrogates" in short."""
+    first = TABLES["surrogates"]().split("### ")[1]
+    header, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in first.splitlines() if line[:1] == "|")
+    shown = ["method", "runs", *(str(k) for k in surrogates.LOOKED_AT), "ms"]
+    found = {line[0]: [line[header.index(name)] for name in shown[1:]] for line in lines}
+    return markdown(shown, [[name, *found[method]] for method, name in NAMES.items() if method in found])
+
+
+def rewritten(page: Path, tables: dict[str, Callable[[], str]]) -> str:
+    """The text of a page with its tables made anew; ends the program at a table that has no place."""
+    text = page.read_text(encoding="utf-8")
+    for name, make in tables.items():
         pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
         text, found = re.subn(pattern, lambda m, make=make: f"{m[1]}\n{make()}\n\n{m[2]}", text, flags=re.DOTALL)
-        print(f"{name}: {'written' if found else 'has no place in the page'}")
-    page.write_text(text)
+        if not found:
+            raise SystemExit(f"{page} has no place for the table {name!r}")
+    return text
+
+
+PAGES = {HERE / "README.md": TABLES, HERE.parent / "README.md": {"readme": readme}}
+
+
+def main() -> None:
+    for page, tables in PAGES.items():
+        page.write_text(rewritten(page, tables), encoding="utf-8")
+        print(f"{page}: {', '.join(tables)}")
 
 
 if __name__ == "__main__":

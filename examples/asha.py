@@ -66,10 +66,13 @@ def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=60)
-    parser.add_argument("--epochs", type=int, default=27)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--samples", type=int, default=60, help="trials to run (default 60)")
+    parser.add_argument("--epochs", type=int, default=27, help="of a complete trial (default 27)")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples, arguments.epochs = 6, 3
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)

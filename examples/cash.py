@@ -128,10 +128,13 @@ def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--data", default="digits", help="a set that scikit-learn ships, or a CSV file (default digits)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples, arguments.data = 6, "wine"
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)

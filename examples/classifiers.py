@@ -71,8 +71,11 @@ def objective(config: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples = 4
 
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)  # one line per trial

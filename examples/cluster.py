@@ -44,13 +44,16 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--address", default=os.environ.get("RAY_ADDRESS", "local"), help="of a cluster; auto for the one here")
-    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--concurrent", type=int, default=0, help="trials at a time; as many as fit if 0")
     parser.add_argument("--data", default="digits", help="a set that scikit-learn ships, or a CSV file (default digits)")
     parser.add_argument("--storage", default=str(Path.home() / "ray_results"), help="where results go; seen by every node")
-    parser.add_argument("--name", default="raytree-cluster")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--name", default="raytree-cluster", help="of the experiment, to find it again")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples, arguments.data = 4, "wine"
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     address = arguments.address

@@ -56,10 +56,13 @@ def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--data", help="a CSV of drill holes")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples = 10
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     sites = load(arguments.data) if arguments.data else terrain()

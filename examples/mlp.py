@@ -122,10 +122,13 @@ def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--topology", choices=["shared", "independent"], default="shared")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
+    parser.add_argument("--topology", choices=["shared", "independent"], default="shared", help="how the space is written")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples = 4
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
@@ -137,7 +140,8 @@ def main() -> None:
         tune_config=tune.TuneConfig(num_samples=arguments.samples, search_alg=searcher, reuse_actors=True),
         run_config=tune.RunConfig(verbose=0),
     ).fit()
-    print(f"\n{searcher.explain()}\n\nbest configuration: {searcher.recommend()}")
+    recommended = searcher.recommend()
+    print(f"\n{searcher.explain()}\n\nbest configuration: {recommended.config}\nits test error: {recommended.value:.4f}")
     ray.shutdown()
 
 

@@ -74,9 +74,12 @@ def main() -> None:
     import ray
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--samples", type=int, default=60, help="trials to run (default 60)")
+    parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
+    if arguments.short:
+        arguments.samples = 8
     logging.basicConfig(format="%(message)s")
     logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
@@ -91,11 +94,12 @@ def main() -> None:
         ),
         run_config=tune.RunConfig(verbose=0),
     ).fit()  # fmt: skip
+    held_out = HELD_OUT[:5] if arguments.short else HELD_OUT
     recommended = searcher.recommend()
     lucky = results.get_best_result()
-    print(f"\n{searcher.explain()}\n\nsimulating {len(HELD_OUT)} other days ...", flush=True)
-    print(f"recommended: {average(recommended.config):.4f}")
-    print(f"best single trial: {average(lucky.config):.4f}, where its own day had said {lucky.metrics['on_time']:.4f}")
+    print(f"\n{searcher.explain()}\n\nsimulating {len(held_out)} other days ...", flush=True)
+    print(f"recommended: {average(recommended.config, held_out):.4f}")
+    print(f"best single trial: {average(lucky.config, held_out):.4f}, where its own day had said {lucky.metrics['on_time']:.4f}")
     print(f"best configuration: {recommended.config}")
     ray.shutdown()
 

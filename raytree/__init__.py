@@ -13,7 +13,7 @@ from raytree.optimizers.random import DesignOptimizer, RandomOptimizer
 from raytree.optimizers.tree import TreeOptimizer
 from raytree.space import Categorical, Constant, Float, Integer, Normal, Space, when
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BOSHOptimizer",

@@ -13,10 +13,11 @@ os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
 
 
 @pytest.fixture(scope="module")
-def local_ray():
-    """A Ray of our own with four slots, gone after the module."""
+def local_ray(request):
+    """A Ray of its own for a module, with four slots or what the module's SLOTS says; gone after it."""
     import ray
 
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    slots = getattr(request.module, "SLOTS", 4)
+    ray.init(address="local", num_cpus=slots, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield
     ray.shutdown()

@@ -118,17 +118,11 @@ def fuzz(sequences: int = SEQUENCES) -> None:
         )
 
 
-def source_of(file: str) -> Path:
-    """Where a file of the package is in the repository."""
-    return ROOT / file.replace("raytree/searchers/", "searchers/")
-
-
 def mutated(mutation: Mutation, folder: Path) -> None:
     """A copy of the package and the tests in a folder, with one line broken."""
-    ignore = shutil.ignore_patterns("__pycache__", "searchers")
-    shutil.copytree(ROOT / "raytree", folder / "raytree", ignore=ignore)
-    shutil.copytree(ROOT / "searchers", folder / "raytree" / "searchers", ignore=ignore)
-    shutil.copytree(ROOT / "tests", folder / "tests", ignore=ignore)
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("raytree", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)  # what raytree/searchers links to is copied with it
     path = folder / mutation.file
     path.write_text(path.read_text().replace(mutation.old, mutation.new))
 

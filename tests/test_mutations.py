@@ -6,13 +6,13 @@ import ast
 
 import pytest
 
-from tests.mutations import MUTATIONS, fuzz, notices, source_of
+from tests.mutations import MUTATIONS, ROOT, fuzz, notices
 
 
 def test_every_mutation_changes_one_place_and_is_python():
     assert len({mutation.says for mutation in MUTATIONS}) == len(MUTATIONS) >= 20
     for mutation in MUTATIONS:
-        text = source_of(mutation.file).read_text()
+        text = (ROOT / mutation.file).read_text()
         assert text.count(mutation.old) == 1, mutation.says
         ast.parse(text.replace(mutation.old, mutation.new))
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import ray
 from ray import tune
 from scipy.stats import chi2_contingency, ks_2samp
 
@@ -32,6 +33,8 @@ TUNE_DOMAINS = {
 
 @pytest.mark.parametrize("name", TUNE_DOMAINS)
 def test_a_uniform_unit_has_tunes_distribution(name):
+    if name in ("qrandint", "qlograndint") and tuple(int(part) for part in ray.__version__.split(".")[:2]) < (2, 60):
+        pytest.skip("older versions of Ray draw quantised integers with other shares at the ends")
     domain = TUNE_DOMAINS[name]
     rng = np.random.default_rng(1)
     theirs = domain.sample(size=4000, random_state=np.random.default_rng(2))

@@ -100,6 +100,12 @@ class Float:
 
     On a grid, a value is the nearest grid point to a (log-)uniform one, as Tune's quantised floats are: the two ends own
     half an interval.
+
+    Args:
+        lower: the least value.
+        upper: the largest value, included.
+        log: whether the logarithm is searched evenly; `lower` must then be above 0.
+        step: the distance of two values; any value if None.
     """
 
     lower: float
@@ -205,6 +211,12 @@ class Integer:
 
     Tune draws a log-uniform integer as the floor of a log-uniform real below upper + 1 (in multiples of the step), so a
     value k owns a share proportional to log((k + step) / k).
+
+    Args:
+        lower: the least value.
+        upper: the largest value, included.
+        log: whether small values are favoured; `lower` must then be at least 1.
+        step: the distance of two values.
     """
 
     lower: int
@@ -282,6 +294,11 @@ class Normal:
     """A real number with a normal prior, searched through its quantiles within four standard deviations of the mean.
 
     Values further out are accepted when the user gives them, and sit on the edge of the unit interval.
+
+    Args:
+        mean: the middle.
+        sd: the standard deviation.
+        step: the distance of two values; any value if None.
     """
 
     mean: float = 0.0
@@ -363,7 +380,12 @@ def _equal(a: Any, b: Any) -> bool:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of a sequence of choices of any kind; a choice may itself contain domains, which makes this a decision."""
+    """One of a sequence of choices of any kind; a choice may itself contain domains, which makes this a decision.
+
+    Args:
+        choices: what to choose from; at least one.
+        ordered: whether neighbours in the sequence are alike, as "small", "medium", "large" are.
+    """
 
     choices: Sequence[Any]
     ordered: bool = False
@@ -421,7 +443,11 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is never searched, whatever it contains."""
+    """A value that is never searched, whatever it contains.
+
+    Args:
+        value: what configurations hold.
+    """
 
     value: Any
 

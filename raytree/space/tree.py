@@ -46,7 +46,7 @@ class Space:
     """A search space with conditions.
 
     Args:
-        structure: a dict (or any nesting) of domains, constants and `Conditional`s.
+        structure: a dict (or any nesting) of domains, constants and instances of `Conditional`.
 
     Raises:
         SpaceError: where something in it cannot be searched; the message names the place.
