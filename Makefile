@@ -18,12 +18,12 @@ ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.
 
 test: .venv/ready-dev
 ifdef TESTS
-	$(BIN)/python -m pytest -m "not slow" $(TESTS)
+	$(BIN)/python -m pytest -m "not slow and not browser" $(TESTS)
 else
 	@mkdir -p build
 	@echo "engine tests write to build/engine.log; tests on Ray:"
-	@nice -n 19 $(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
-	$(BIN)/python -m pytest -m "not slow" $(ON_RAY); on_ray=$$?; \
+	@nice -n 19 $(BIN)/python -m pytest -m "not slow and not browser" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
+	$(BIN)/python -m pytest -m "not slow and not browser" $(ON_RAY); on_ray=$$?; \
 	echo "engine tests:"; wait $$engine; status=$$?; cat build/engine.log; \
 	test $$on_ray -eq 0 && test $$status -eq 0
 endif
@@ -40,7 +40,7 @@ check: .venv/ready-dev
 	$(BIN)/ruff format --check .
 	rm -rf build/typed && mkdir -p build/typed && cp -r raytree build/typed/raytree && cp -r searchers build/typed/raytree/searchers
 	MYPYPATH=build/typed $(BIN)/mypy build/typed/raytree
-	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
+	$(BIN)/python -m pytest -m "not slow and not browser" tests/test_imports.py
 
 states: .venv/ready-dev
 	$(BIN)/python -m tests.test_states

@@ -23,6 +23,7 @@ ORDER = [
     "state",
     "optimizer",
     "optimizers",
+    "report",
 ]
 """raytree's parts from the bottom up: a part imports only from itself and from what stands before it."""
 
