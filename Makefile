@@ -1,5 +1,6 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
+# make test-browser  the page in a headless Chromium; installs Debian's if there is none and it may
 # make check  lint, types, import direction
 # make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
@@ -8,7 +9,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-slow check mutations states wheel clean
+.PHONY: demo test test-slow browser test-browser check mutations states wheel clean
 
 demo: .venv/ready
 	$(BIN)/python examples/classifiers.py
@@ -30,6 +31,17 @@ endif
 
 test-slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow $(TESTS)
+
+# A chromium and its driver: found, or installed where apt-get may; else the message says what is missing.
+browser:
+	@command -v chromedriver > /dev/null && { command -v chromium || command -v google-chrome; } > /dev/null || { \
+	test "$$(id -u)" = 0 && command -v apt-get > /dev/null && echo "installing chromium and chromium-driver ..." && \
+	{ apt-get install -y -qq chromium chromium-driver fonts-dejavu-core > /dev/null 2>&1 || \
+	{ apt-get update -qq && apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; } > /dev/null 2>&1; }; } || { \
+	echo "no browser: this needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"; exit 1; }
+
+test-browser: .venv/ready-dev browser
+	$(BIN)/python -m pytest -m browser tests/test_browser.py
 
 mutations: .venv/ready-dev
 	$(BIN)/python -m tests.mutations

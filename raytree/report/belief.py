@@ -8,8 +8,10 @@ Notation: n trials, m rows (m, d) of one path; z, losses on the scale of the mod
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from raytree.models.conditional_posterior import Mixture
 from raytree.models.hierarchical import HierarchicalPosterior
 from raytree.models.treed import TreedPosterior
 from raytree.observations import Status, Trial
-from raytree.optimizer import Optimizer
+from raytree.optimizer import Optimizer, Recommendation
 from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.optimizers.surrogate import Fitted, SurrogateOptimizer
@@ -109,6 +111,20 @@ class Belief:
             plain = path[: len(self.space.decisions)]
             mean[index], sd[index] = self.z(plain, np.array([self.row(trials[k]) for k in index]))
         return self._in_units(mean, sd)
+
+    def recommend(self, optimizer: Optimizer) -> Recommendation | None:
+        """What an optimizer recommends, from this posterior instead of another one of the same data."""
+        if optimizer is not self._optimizer:
+            return optimizer.recommend()
+        asked: Any = copy.copy(optimizer)
+        asked._final = lambda: self._fitted
+        found: Recommendation | None = asked.recommend()
+        return found
+
+    def candidates(self) -> Array | None:
+        """(m, d) the rows that can still be tried, of a finite pool; None without one."""
+        pool = self._optimizer._pool if isinstance(self._optimizer, HTBOOptimizer) else None
+        return None if pool is None else pool.rows[pool.left(self._optimizer.observations)]
 
     def chance_below(self, path: Path, rows: Array, value: float) -> Array:
         """(m,) the probability that rows (m, d) are better than a value in the user's units."""
@@ -251,11 +267,11 @@ def copied(optimizer: SurrogateOptimizer[Any], kept: Callable[[Trial], bool]) ->
     return other
 
 
-def _tell(optimizer: Optimizer, trials: Any) -> None:
-    for trial in trials:
-        told = optimizer.observations.add(trial.id, trial.point)
-        told.status, told.value, told.t, told.cost = trial.status, trial.value, trial.t, trial.cost
-        told.reports, told.ending = dict(trial.reports), trial.ending
+def _tell(optimizer: Optimizer, trials: Iterable[Trial]) -> None:
+    """Puts copies of trials of the same space into an optimizer that has none."""
+    optimizer.observations.trials.update(
+        (trial.id, replace(trial, number=k, reports=dict(trial.reports))) for k, trial in enumerate(trials)
+    )
 
 
 def grouped(paths: Sequence[Path]) -> dict[Path, list[int]]:

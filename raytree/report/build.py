@@ -87,7 +87,7 @@ def view_of(optimizer: Optimizer, source: Source = Source(), details: bool = Tru
     for trial in trials:
         groups.setdefault(trial.path[:width], []).append(trial)
     outcome = dict(zip((trial.number for trial in trials), seen.outcomes(), strict=True))
-    recommended = optimizer.recommend()
+    recommended = optimizer.recommend() if belief is None else belief.recommend(optimizer)
     goal = None if recommended is None else recommended.value - seen.sign * CLEARLY * (recommended.sd or 0.0)
     drafts = [_branch(optimizer, belief, keys, path, inside, outcome, goal) for path, inside in groups.items()]
     order = sorted(range(len(drafts)), key=lambda k: _rank(drafts[k], seen.sign))

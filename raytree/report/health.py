@@ -21,6 +21,8 @@ LIKELY = 0.1
 """A chance to improve that is worth more trials."""
 CONSISTENT = 0.5
 """Rank correlation between values at the first rung and at the end below which early stopping guesses."""
+ENOUGH = 12
+"""Left-out values below which nothing is said about the model."""
 GOOD, NOTE, WARNING = "good", "note", "warning"
 
 
@@ -110,11 +112,8 @@ def _natural(bound: float, kind: str, side: str) -> bool:
 
 
 def _noise(view: View) -> list[Check]:
-    if view.noise is None or len(view.trace.mean) < 2:
-        return []
-    expected = [b.expected for b in view.branches if b.expected is not None]
-    values = [f.mean for f in view.fits] or expected
-    if len(values) < 4:
+    values = [f.mean for f in view.fits]
+    if view.noise is None or len(values) < ENOUGH or view.seeds is not None:
         return []
     effects = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.349
     if view.noise > effects > 0.0 or (effects == 0.0 and view.noise > 0.0):
@@ -142,7 +141,7 @@ def _ties(view: View) -> list[Check]:
 
 
 def _calibration(view: View) -> list[Check]:
-    if len(view.fits) < 12:
+    if len(view.fits) < ENOUGH:
         return []
     inside = float(np.mean([abs(f.z) <= 2.0 for f in view.fits]))
     if inside < OVERCONFIDENT:

@@ -80,21 +80,29 @@ def reachable(belief: Belief, path: Path, rows: Array, goal: float) -> tuple[flo
         rows: (m, d) its evaluated configurations.
         goal: a value in the user's units.
     """
-    space = belief.space
-    drawn = qmc.Sobol(max(1, space.d), scramble=True, rng=np.random.default_rng(0)).random(LOOKED_AT)[:, : space.d]
-    near = rows[np.argsort(belief.z(path, rows)[0], kind="stable")[:8]]
-    spread = np.random.default_rng(0).normal(scale=0.05, size=(16, len(near), space.d))
-    around = np.clip(np.nan_to_num(near, nan=0.5)[None] + spread, 0.0, 1.0).reshape(-1, space.d)
-    around = np.where(np.isnan(np.tile(near, (16, 1))), np.nan, around)
-    snapped = np.column_stack(
-        [np.where(np.isnan(around[:, i]), np.nan, p.domain.snap(np.nan_to_num(around[:, i], nan=0.5))) for i, p in enumerate(space.parameters)]
-    )
-    inside = snapped[[found == path for found in space.paths_of(snapped)]]
-    tried = {row.tobytes() for row in np.round(rows, 9)}
-    new = np.vstack([space.on_path(path, drawn), inside])
-    new = new[[row.tobytes() not in tried for row in np.round(new, 9)]]
+    new = _untried(belief, path, rows)
     every = np.vstack([rows, new])
     k = int(np.argmin(belief.z(path, every)[0]))
     outlook = belief.predict(path, every[k][None])
     chance = float(belief.chance_below(path, new, goal).max()) if len(new) else 0.0
     return float(outlook.mean[0]), float(outlook.sd[0]), chance
+
+
+def _untried(belief: Belief, path: Path, rows: Array) -> Array:
+    """(k, d) rows of a path to look at: all over it, around the best of its evaluated ones (m, d), or those left of a pool."""
+    space, left = belief.space, belief.candidates()
+    if left is not None:
+        return left[[found == path for found in space.paths_of(left)]]
+    drawn = qmc.Sobol(max(1, space.d), scramble=True, rng=np.random.default_rng(0)).random(LOOKED_AT)[:, : space.d]
+    near = rows[np.argsort(belief.z(path, rows)[0], kind="stable")[:8]]
+    spread = np.random.default_rng(0).normal(scale=0.05, size=(16, len(near), space.d))
+    around = np.clip(np.nan_to_num(near, nan=0.5)[None] + spread, 0.0, 1.0).reshape(-1, space.d)
+    around = np.where(np.isnan(np.tile(near, (16, 1))), np.nan, around)
+    snapped = around.copy()
+    for i, parameter in enumerate(space.parameters):
+        alive = ~np.isnan(around[:, i])
+        snapped[alive, i] = parameter.domain.snap(around[alive, i])
+    inside = snapped[[found == path for found in space.paths_of(snapped)]]
+    tried = {row.tobytes() for row in np.round(rows, 9)}
+    new = np.vstack([space.on_path(path, drawn), inside])
+    return new[[row.tobytes() not in tried for row in np.round(new, 9)]]

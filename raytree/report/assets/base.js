@@ -84,7 +84,7 @@ function linear(d0, d1, r0, r1) {
 }
 function logarithmic(d0, d1, r0, r1) {
   if (d0 === d1) { d0 /= 1.5; d1 *= 1.5; }
-  const a = Math.log10(d0), b = Math.log10(d1), f = (v) => r0 + ((Math.log10(v) - a) / (b - a)) * (r1 - r0);
+  const a = Math.log10(d0), b = Math.log10(d1), f = (v) => r0 + ((Math.log10(Math.max(v, d0 * 1e-9)) - a) / (b - a)) * (r1 - r0);
   f.domain = [d0, d1];
   f.ticks = (n) => {
     const out = [], every = Math.max(1, Math.ceil((b - a) / n));

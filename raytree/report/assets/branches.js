@@ -67,7 +67,9 @@ function drawContour(host) {
   axisX(f, x, label(pair[0])); axisY2(f, y);
   f.svg.append(s("text", { x: 12, y: (f.y0 + f.y1) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(f.y0 + f.y1) / 2})` }, label(pair[1])));
   const points = FINISHED.filter((k) => T.branch[k] === b).map((k) => [x(paramOf(k, pair[0])), y(paramOf(k, pair[1])), k]);
-  dots(f, points, "var(--panel)", 3.1, 0.9); dots(f, points, "var(--ink)", 2, 0.9);
+  const small = points.length > 400;
+  if (!small) dots(f, points, "var(--panel)", 3.1, 0.9);
+  dots(f, points, "var(--ink)", small ? 1 : 2, small ? 0.5 : 0.9);
   const lead = B[b].leader;
   f.svg.append(s("circle", { cx: x(paramOf(lead, pair[0])), cy: y(paramOf(lead, pair[1])), r: 7, fill: "none", stroke: "var(--b1)", "stroke-width": 2.4 }));
   hover(f, points, (q) => trialText(q[2]), (q) => showTrial(q[2]));

@@ -1,5 +1,13 @@
 // The tree of the space: area = trials, fill = best value, outline = what the model expects and how sure it is, hatched = failed.
+function treeScale() { // from the best value to the worst best value of a part, or where the better half of them says that is too far
+  const bests = ascending(D.nodes.map((n) => n.best).filter((v) => v !== null).map((v) => SIGN * v));
+  if (!bests.length) return { best: 0, worst: 1, shade: () => 0 };
+  const best = bests[0], half = quantile(bests, 0.5) - best, end = bests[bests.length - 1];
+  const worst = half > 0 ? Math.min(end, best + 3 * half) : end;
+  return { best: SIGN * best, worst: SIGN * worst, shade: (v) => (worst > best ? 1 - (SIGN * v - best) / (worst - best) : 1) };
+}
 function drawTree(host) {
+  const { shade } = treeScale();
   const nodes = D.nodes, kids = nodes.map(() => []);
   nodes.forEach((n, k) => { if (n.parent >= 0) kids[n.parent].push(k); });
   const narrow = host.clientWidth < 620, depth = Math.max(...nodes.map((n) => n.depth));
@@ -46,7 +54,7 @@ function drawTree(host) {
     if (n.untried) {
       g.append(s("rect", { class: "body", x: bx, y: by, width: bw, height: bh, rx: 4, fill: "transparent", stroke: "var(--line)", "stroke-dasharray": "3 3" }), s("text", { x: bx + 8, y: by + bh / 2 + 4 }, short(n.label + (n.untried === 1 ? " · never tried" : ""), Math.floor((bw - 12) / 6.2))));
     } else {
-      const colour = n.best === null ? palette.v[0] : ramp(goodness(n.best)), outline = n.expected === null ? null : ramp(goodness(n.expected));
+      const colour = n.best === null ? palette.v[0] : ramp(shade(n.best)), outline = n.expected === null ? null : ramp(shade(n.expected));
       const thick = n.sd === null ? 0 : 1.5 + 3.5 * Math.min(1, n.sd / spread);
       if (outline && n.depth) g.append(s("rect", { class: "outline", x: bx - 1, y: by - 1, width: bw + 2, height: bh + 2, rx: 6, fill: "none", stroke: css(outline), "stroke-width": thick }));
       const m = outline && n.depth ? thick / 2 + 1 : 0;
@@ -97,12 +105,12 @@ function nodeText(k) {
   return lines.join("\n");
 }
 function treeLegend() {
-  const low = quantile(VALUES, SIGN > 0 ? 0.95 : 0.05), high = SIGN > 0 ? VALUES[0] : VALUES[VALUES.length - 1];
+  const { best, worst } = treeScale();
   const key = (kids, text) => h("span", {}, s("svg", { width: 26, height: 14, "aria-hidden": "true" }, kids), text);
   const ramped = s("svg", { width: 90, height: 12, "aria-hidden": "true" }, [0, 1, 2, 3, 4, 5, 6, 7, 8].map((j) => s("rect", { x: j * 10, width: 10, height: 12, fill: css(ramp(j / 8)) })));
   return h("div", { class: "legend" },
     h("span", {}, "area: trials"),
-    VALUES.length ? h("span", {}, `best ${D.metric}: ${fmt(low, 3)} `, ramped, fmt(high, 3)) : null,
+    VALUES.length ? h("span", {}, `best ${D.metric}: ${fmt(worst, 3)} `, ramped, fmt(best, 3)) : null,
     key([s("rect", { x: 2, y: 2, width: 22, height: 10, rx: 3, fill: "none", stroke: css(ramp(0.8)), "stroke-width": 1.5 })], "outline: expected, sure"),
     key([s("rect", { x: 2.5, y: 2.5, width: 21, height: 9, rx: 3, fill: "none", stroke: css(ramp(0.8)), "stroke-width": 4.5 })], "thick: unsure"),
     key([s("rect", { width: 26, height: 14, fill: "url(#hatch)" })], "failed"),
