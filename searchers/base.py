@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -138,6 +139,7 @@ class RaytreeSearcher(Searcher):
         self._hidden = Hidden()
         self._watch = Watch()
         self._in_use = False
+        self._thinking = 0.0  # seconds; only ever shown
         self._signed_at: float | None = None
         self._announced = False  # whether Tune has passed its space to this very object
         self._forgotten = False  # whether the space has placeholders that Tune cannot resolve
@@ -256,7 +258,9 @@ class RaytreeSearcher(Searcher):
             )
         if trial_id in optimizer.observations:  # asked again for the same trial: the same answer
             return optimizer.space.config(optimizer.observations.trials[trial_id].point)
+        began = time.perf_counter()
         suggestion = optimizer.ask(trial_id)
+        self._thinking += time.perf_counter() - began
         if suggestion is None:
             tried = optimizer.observations.n_used
             of = f"{len(optimizer.observations)} of {self._budget} trials: " if self._budget is not None else ""
@@ -585,7 +589,7 @@ class RaytreeSearcher(Searcher):
         directory = Path(checkpoint_dir)
         try:
             self._save(directory / self.CKPT_FILE_TMPL.format(session_str), driver.beside(directory))
-            self._signed_at = driver.sign(directory, session_str, self._signed_at)
+            self._signed_at = driver.sign(directory, session_str, self._signed_at, self._thinking)
         except Exception as error:  # noqa: BLE001
             self._watch.say("save", "the search could not be saved (%s: %s); it goes on.", type(error).__name__, error)
 

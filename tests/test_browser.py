@@ -124,7 +124,7 @@ def test_it_opens_without_errors_or_requests_and_draws_every_figure(browser, usu
     }.items():
         assert page.count(selector) >= least, selector
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-    assert "NaN" not in page.run("return document.body.innerHTML")
+    assert "NaN" not in page.run("return document.getElementById('main').innerHTML")
     assert page.text("#code").startswith("config = {")
     background = page.run("return getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(246, 247, 248)" if theme == "light" else "rgb(15, 20, 24)")
