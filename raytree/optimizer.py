@@ -20,6 +20,7 @@ import logging
 import math
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from html import escape
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from raytree.space import Point, Space
 from raytree.space.fill import filled
 from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
+from raytree.space.naming import name_of
 from raytree.space.parameters import Array
 from raytree.space.recover import recover
 from raytree.space.serial import alike, dump, fingerprint, load, storable
@@ -61,6 +63,11 @@ class Recommendation(NamedTuple):
     value: float
     sd: float | None
     trial_id: str
+
+    def _repr_html_(self) -> str:
+        around = "" if self.sd is None else f" ± {self.sd:.2g}"
+        items = "".join(f"<tr><td>{escape(key)}</td><td>{escape(name_of(v))}</td></tr>" for key, v in flatten(self.config).items())
+        return f"<p><b>{self.value:.6g}{around}</b> expected, trial {escape(self.trial_id)}</p><table>{items}</table>"
 
 
 class Optimizer:

@@ -25,8 +25,11 @@ from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, 
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.searchers import driver
+from raytree.report import view_of, words, write_page
+from raytree.report.notebook import searcher_html
+from raytree.searchers import driver, progress
 from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
+from raytree.searchers.experiment import source_of
 from raytree.searchers.hidden import Hidden
 from raytree.searchers.history import Past, read_experiment, read_history, read_newest
 from raytree.searchers.tune_space import find_domain, to_space
@@ -92,6 +95,7 @@ class RaytreeSearcher(Searcher):
         on_error: what a trial that ends in error means: "penalize" (it was bad) or
             "ignore" (its value is unknown). Either way it lowers the chance of success
             around it.
+        verbose: 1 prints a line for every trial that ends; see `ProgressCallback` for more.
         method: settings of the optimizer; with a scheduler that stops trials, `max_t` among them: the `time_attr` of a complete
             trial, as the scheduler has it.
     """
@@ -111,6 +115,7 @@ class RaytreeSearcher(Searcher):
         num_initial: int | None = None,
         time_attr: str | None = TRAINING_ITERATION,
         on_error: str = "penalize",
+        verbose: int = 0,
         **method: Any,
     ) -> None:
         if metric is not None and not isinstance(metric, str):
@@ -139,6 +144,7 @@ class RaytreeSearcher(Searcher):
         self._hidden = Hidden()
         self._watch = Watch()
         self._in_use = False
+        self._verbose = verbose
         self._thinking = 0.0  # seconds; only ever shown
         self._signed_at: float | None = None
         self._announced = False  # whether Tune has passed its space to this very object
@@ -490,13 +496,38 @@ class RaytreeSearcher(Searcher):
         return None if found is None else found._replace(config=self._hidden.shown(found.config, found.trial_id))
 
     def explain(self) -> Explanation:
-        """What the search has learnt: `.table`, and text when printed."""
+        """What the search has learnt: `.table`, and text when printed.
+
+        A row per branch that was tried, in the order of the recommendation; see `raytree.report.words.COLUMNS` for the columns.
+        """
         optimizer = self._ready()
-        found = optimizer.explain()
-        notes = self._hidden.in_text(found.notes)
+        found = words.explain(optimizer, source_of(self))
+        own = optimizer.explain()  # what a method says of its leaves, seeds or lengths; weights of decisions say less than the table
+        notes = self._hidden.in_text("\n".join(part for part in (found.notes, own.notes if own.edges is None else "") if part))
         if optimizer.failures:
             notes = f"{notes}\n{optimizer.failures} proposals broke down; random configurations took their place".strip()
         return replace(found, notes=notes)
+
+    def report(self, path: str | Path = "report.html", experiment: str | Path | None = None) -> Path:
+        """Writes one HTML page with everything there is to see, and returns where it is.
+
+        Args:
+            path: of the page.
+            experiment: the folder that Tune wrote (`results.experiment_path`), for times and nodes.
+        """
+        return write_page(view_of(self._ready(), source_of(self, experiment)), path)
+
+    def __repr__(self) -> str:
+        """What it is, what it has, and what leads."""
+        if self._optimizer is None:
+            return f"{type(self).__name__}(not started)"
+        seen = self._optimizer.observations
+        best = seen.best()
+        leads = "" if best is None else f", best {self._metric} {best.value:.6g} @ #{best.number + 1}"
+        return f"{type(self).__name__}({len(seen)} trials, {len(self._optimizer.pending)} running{leads})"
+
+    def _repr_html_(self) -> str:
+        return searcher_html(repr(self), None if self._optimizer is None else view_of(self._optimizer, source_of(self), False))
 
     def observations(self) -> pandas.DataFrame:
         """One row per trial, in order of suggestion; columns of the configuration are named as Tune names them."""
@@ -675,6 +706,8 @@ class RaytreeSearcher(Searcher):
     # Talk
 
     def _log(self, trial: Trial) -> None:
+        if self._verbose:
+            print(progress.line_of(self, trial), flush=True)
         if not logger.isEnabledFor(logging.INFO):
             return
         optimizer = self._ready()

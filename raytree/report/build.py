@@ -108,7 +108,7 @@ def view_of(optimizer: Optimizer, source: Source = Source(), details: bool = Tru
         branches=branches,
         nodes=nodes_of(space, names, [space.cell_of(path) for path in paths], branches, seen.sign),
         trials=_trials(trials, outcome, place, width, branches, source),
-        trace=Trace() if belief is None else _trace(belief, trials, seen.sign),
+        trace=Trace() if belief is None else _trace(belief, seen.complete(), seen.sign),
         noise=None if belief is None else belief.noise,
         curves=curves,
         rungs=rungs,
@@ -154,6 +154,8 @@ def _branch(
     )  # fmt: skip
     if belief is None or not finished:
         return branch
+    complete = {trial.number for trial in optimizer.observations.complete()}
+    finished = [trial for trial in finished if trial.number in complete] or finished  # what was never seen at its end is a guess
     outlook = belief.at(finished)
     lead = int(np.argmin(sign * outlook.mean))
     rows = np.unique(np.array([belief.row(trial) for trial in finished]), axis=0)

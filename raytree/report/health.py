@@ -126,7 +126,7 @@ def _noise(view: View) -> list[Check]:
 
 
 def _ties(view: View) -> list[Check]:
-    values = [v for v in view.trials.value if v is not None]
+    values = [v for v, status in zip(view.trials.value, view.trials.status, strict=True) if v is not None and status == "finished"]
     if len(values) < 8:
         return []
     counts = Counter(values)
@@ -154,7 +154,7 @@ def _thinking(view: View) -> list[Check]:
     trained = sum(s for s in view.trials.seconds if s is not None)
     if view.thinking is None or trained <= 0.0 or view.thinking <= trained:
         return []
-    text = f"Choosing configurations took {view.thinking:.0f} s, running them {trained:.0f} s. For trials this short random search finds as much."
+    text = f"Choosing configurations took {view.thinking:.0f} s, running them {trained:.0f} s. For trials this short a simpler searcher may get further in the same time."
     return [Check(NOTE, "Thinking takes longer than training", text)]
 
 
