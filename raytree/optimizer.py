@@ -66,7 +66,9 @@ class Recommendation(NamedTuple):
 
     def _repr_html_(self) -> str:
         around = "" if self.sd is None else f" ± {self.sd:.2g}"
-        items = "".join(f"<tr><td>{escape(key)}</td><td>{escape(name_of(v))}</td></tr>" for key, v in flatten(self.config).items())
+        items = "".join(
+            f"<tr><td>{escape(key)}</td><td>{escape(name_of(v))}</td></tr>" for key, v in flatten(self.config).items()
+        )
         return f"<p><b>{self.value:.6g}{around}</b> expected, trial {escape(self.trial_id)}</p><table>{items}</table>"
 
 

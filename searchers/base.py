@@ -25,7 +25,7 @@ from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, 
 from raytree.explain import Explanation, trial_table
 from raytree.observations import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.report import view_of, words, write_page
+from raytree.report import View, view_of, words, write_page
 from raytree.report.notebook import searcher_html
 from raytree.searchers import driver, progress
 from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
@@ -502,7 +502,9 @@ class RaytreeSearcher(Searcher):
         """
         optimizer = self._ready()
         found = words.explain(optimizer, source_of(self))
-        own = optimizer.explain()  # what a method says of its leaves, seeds or lengths; weights of decisions say less than the table
+        own = (
+            optimizer.explain()
+        )  # what a method says of its leaves, seeds or lengths; weights of decisions say less than the table
         notes = self._hidden.in_text("\n".join(part for part in (found.notes, own.notes if own.edges is None else "") if part))
         if optimizer.failures:
             notes = f"{notes}\n{optimizer.failures} proposals broke down; random configurations took their place".strip()
@@ -517,6 +519,10 @@ class RaytreeSearcher(Searcher):
         """
         return write_page(view_of(self._ready(), source_of(self, experiment)), path)
 
+    def view(self, details: bool = True) -> View:
+        """Everything there is to see of the search, as plain data; `raytree.report.figures` draws it."""
+        return view_of(self._ready(), source_of(self), details)
+
     def __repr__(self) -> str:
         """What it is, what it has, and what leads."""
         if self._optimizer is None:
@@ -527,7 +533,7 @@ class RaytreeSearcher(Searcher):
         return f"{type(self).__name__}({len(seen)} trials, {len(self._optimizer.pending)} running{leads})"
 
     def _repr_html_(self) -> str:
-        return searcher_html(repr(self), None if self._optimizer is None else view_of(self._optimizer, source_of(self), False))
+        return searcher_html(repr(self), None if self._optimizer is None else self.view(details=False))
 
     def observations(self) -> pandas.DataFrame:
         """One row per trial, in order of suggestion; columns of the configuration are named as Tune names them."""

@@ -83,7 +83,9 @@ class Note:
 def sign(directory: Path, session: str, last: float | None, thinking: float = 0.0) -> float:
     """Leaves this process's note beside a snapshot; returns the time in it, to be given as `last` the next time."""
     now = time.time()
-    mine = Note(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()), now, 0.0 if last is None else now - last, thinking)
+    mine = Note(
+        socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()), now, 0.0 if last is None else now - last, thinking
+    )
     document.replace(directory / _FILE.format(session), json.dumps(asdict(mine)), beside(directory))
     return now
 
@@ -113,7 +115,9 @@ def refuse_second(directory: Path) -> None:
 def at_work(directory: Path) -> tuple[bool, float | None]:
     """Whether some driver is at work on an experiment, and the seconds that its suggestions took, if that is known."""
     found = list(_notes(directory))
-    return any(note.lives or (note.fresh and not note.here) for note in found), max((note.thinking for note in found), default=None)
+    return any(note.lives or (note.fresh and not note.here) for note in found), max(
+        (note.thinking for note in found), default=None
+    )
 
 
 def _notes(directory: Path) -> Iterator[Note]:

@@ -66,7 +66,9 @@ def open_experiment(
     if ours is not None:
         opened = _our_own(place, ours, space, trusted)
     elif not trusted:
-        raise SettingError(str(place), "has no state of a raytree searcher, and its pickles are not to be read.", "Trust the folder.")
+        raise SettingError(
+            str(place), "has no state of a raytree searcher, and its pickles are not to be read.", "Trust the folder."
+        )
     else:
         opened = _somebody_elses(place, told, space, metric, mode)
     at_work, thinking = _driver(place)
@@ -118,13 +120,17 @@ def _our_own(place: str | Path, payload: dict[str, Any], space: Any, trusted: bo
 def _somebody_elses(place: str | Path, told: list[Told], space: Any, metric: str | None, mode: str | None) -> Opened:
     if space is None:
         raise SettingError(
-            str(place), "was not searched by raytree, so its space is not known.", "Give it: --space my_module:space, or space=..."
+            str(place),
+            "was not searched by raytree, so its space is not known.",
+            "Give it: --space my_module:space, or space=...",
         )
     if metric is None or mode not in ("min", "max"):
         names = sorted({name for trial in told for name in trial.metrics})
         shown = ", ".join(names[:12]) or "nothing"
         raise SettingError(
-            "metric and mode", f"are not stored in the folder. Trials report {shown}.", "Give both: --metric NAME --mode min, or max."
+            "metric and mode",
+            f"are not stored in the folder. Trials report {shown}.",
+            "Give both: --metric NAME --mode min, or max.",
         )
     lengths = {len(trial.reports(metric)) for trial in told}
     optimizer = TreeOptimizer(space_of(space), mode=mode, seed=0, max_t="auto" if len(lengths) > 1 else None)

@@ -89,7 +89,9 @@ class Told:
     def metrics(self) -> list[str]:
         """The numbers that the trainable itself reported."""
         known = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG}
-        return [str(k) for k, v in self.last.items() if isinstance(v, (int, float)) and k not in known and not isinstance(v, bool)]
+        return [
+            str(k) for k, v in self.last.items() if isinstance(v, (int, float)) and k not in known and not isinstance(v, bool)
+        ]
 
     def reports(self, metric: str) -> list[tuple[float, Any]]:
         """(t, value) of every result that has the metric."""

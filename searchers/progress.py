@@ -33,13 +33,17 @@ def line_of(searcher: RaytreeSearcher, trial: Trial) -> str:
     """What became of a trial, in one line."""
     seen = searcher._ready().observations
     got = flatten(searcher._got(trial))
-    config = " ".join(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={name_of(value)}" for key, value in got.items())
+    config = " ".join(
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={name_of(value)}" for key, value in got.items()
+    )
     best = seen.best()
     ending = f"{searcher._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
     record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None and best.value is not None else ""
     counts = ", ".join(f"{name} {count}" for name, count in branches_of(searcher)[:MOST_BRANCHES])
     thought = seconds(searcher._thinking / max(1, len(seen)))
-    return safe(f"#{trial.number + 1} {config} -> {ending}{record}" + (f" | {counts}" if counts else "") + f" | {thought} to choose")
+    return safe(
+        f"#{trial.number + 1} {config} -> {ending}{record}" + (f" | {counts}" if counts else "") + f" | {thought} to choose"
+    )
 
 
 def branches_of(searcher: RaytreeSearcher) -> list[tuple[str, int]]:
@@ -62,7 +66,9 @@ def block_of(searcher: RaytreeSearcher, total: int | None) -> list[str]:
     lines = [f"{len(seen)}{of} trials, {running} running, {failed} failed, {seconds(searcher._thinking)} to choose them"]
     best = seen.best()
     if best is not None and best.value is not None:
-        config = " ".join(f"{key}={number(v) if isinstance(v, float) else name_of(v)}" for key, v in flatten(searcher._got(best)).items())
+        config = " ".join(
+            f"{key}={number(v) if isinstance(v, float) else name_of(v)}" for key, v in flatten(searcher._got(best)).items()
+        )
         lines.append(f"best {searcher._metric} {best.value:.6g} @ #{best.number + 1}: {config}")
     counts = branches_of(searcher)[:MOST_BRANCHES]
     width = max((len(name) for name, _ in counts), default=0)

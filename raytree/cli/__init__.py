@@ -56,14 +56,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"raytree {raytree.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    space = commands.add_parser("space", help="check a search space and draw it as a tree", description=targets.show_space.__doc__)
+    space = commands.add_parser(
+        "space", help="check a search space and draw it as a tree", description=targets.show_space.__doc__
+    )
     space.add_argument("target", metavar="MODULE:NAME", help="where it is: my_project.tuning:space, or my_script.py:space")
     space.add_argument("--samples", type=targets.samples, default=3, help="random configurations to show (default 3)")
     space.set_defaults(run=targets.run)
 
     def experiment(name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         made = commands.add_parser(
-            name, help=text, description=text, epilog=FOREIGN.format(name=name), formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=text,
+            description=text,
+            epilog=FOREIGN.format(name=name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         made.add_argument("experiment", metavar="EXPERIMENT", help="the folder that Tune wrote, or a URI such as s3://bucket/run")
         made.add_argument("--space", metavar="MODULE:NAME", help="the search space, if another searcher was used")
@@ -73,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    report = experiment("report", "write one HTML page with everything: the tree, the recommendation, figures, trials", experiments.report)
+    report = experiment(
+        "report", "write one HTML page with everything: the tree, the recommendation, figures, trials", experiments.report
+    )
     report.add_argument("--out", default="report.html", metavar="FILE", help="where to (default report.html)")
     experiment("show", "the tree with trials and best values, the recommendation, health checks", experiments.show)
     best = experiment("best", "the recommended configuration as JSON; what to expect of it on stderr", experiments.best)

@@ -55,7 +55,9 @@ def best(arguments: argparse.Namespace) -> int:
         return NOTHING_YET
     targets.show(choice.code if arguments.python else json.dumps(choice.config, indent=2))
     around = "" if choice.sd is None else f" ± {text.number(choice.sd, 2)}"
-    print(f"expected {view.metric}: {text.number(choice.value, 5)}{around}, trial {view.trials.id[choice.trial]}", file=sys.stderr)
+    print(
+        f"expected {view.metric}: {text.number(choice.value, 5)}{around}, trial {view.trials.id[choice.trial]}", file=sys.stderr
+    )
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-import raytree
 from raytree.gp.linalg import Array
 from raytree.observations import Status, Trial
 from raytree.optimizer import Optimizer
@@ -114,7 +114,12 @@ def view_of(optimizer: Optimizer, source: Source = Source(), details: bool = Tru
         rungs=rungs,
         time_attr=source.time_attr,
         settings={name: name_of(value) for name, value in optimizer.settings().items()},
-        versions={"raytree": raytree.__version__, "Python": platform.python_version(), "numpy": np.__version__, **source.versions},
+        versions={
+            "raytree": importlib.import_module("raytree").__version__,
+            "Python": platform.python_version(),
+            "numpy": np.__version__,
+            **source.versions,
+        },
         restore=source.restore,
         thinking=source.thinking,
     )
@@ -168,7 +173,12 @@ def _branch(
 
 
 def _trials(
-    trials: Sequence[Trial], outcome: dict[int, str], place: dict[Path, int], width: int, branches: Sequence[Branch], source: Source
+    trials: Sequence[Trial],
+    outcome: dict[int, str],
+    place: dict[Path, int],
+    width: int,
+    branches: Sequence[Branch],
+    source: Source,
 ) -> Trials:
     branch = [place[trial.path[:width]] for trial in trials]
     values = [
@@ -209,7 +219,14 @@ def _choice(view: View, optimizer: Optimizer, recommended: Any, source: Source) 
     branch = view.branches[view.trials.branch[trial.number]]
     why = health.why_not_best(view.metric, seen.sign, branch, trial is best, recommended.value, recommended.sd, best.value)
     return Choice(
-        trial.number, f"config = {code_of(config)}", plain_of(config), recommended.value, recommended.sd, best.number, best.value, why
+        trial.number,
+        f"config = {code_of(config)}",
+        plain_of(config),
+        recommended.value,
+        recommended.sd,
+        best.number,
+        best.value,
+        why,
     )
 
 

@@ -39,9 +39,17 @@ def checks(view: View, fell_back: int = 0) -> list[Check]:
     ]  # fmt: skip
     if fell_back:
         what = f"{fell_back} suggestion{'s' if fell_back > 1 else ''} came from random search because the method broke down."
-        found.append(Check(WARNING, "The searcher fell back", f"{what} That is a fault in raytree: please report it with the log."))
+        found.append(
+            Check(WARNING, "The searcher fell back", f"{what} That is a fault in raytree: please report it with the log.")
+        )
     if not found:
-        found.append(Check(GOOD, "Nothing unusual", "No branch is stuck, the optimum is inside its bounds, the model's errors are as large as it says."))
+        found.append(
+            Check(
+                GOOD,
+                "Nothing unusual",
+                "No branch is stuck, the optimum is inside its bounds, the model's errors are as large as it says.",
+            )
+        )
     return sorted(found, key=lambda check: (WARNING, NOTE, GOOD).index(check.level))
 
 
@@ -69,7 +77,13 @@ def _failures(view: View) -> list[Check]:
     failed = sum(b.failed for b in view.branches)
     ended = sum(b.trials - b.running for b in view.branches)
     if ended >= FEW and failed > MANY_FAILED * ended:
-        return [Check(WARNING, "Many trials fail", f"{failed} of {ended} trials ended without a usable value. Look at their logs before spending more.")]
+        return [
+            Check(
+                WARNING,
+                "Many trials fail",
+                f"{failed} of {ended} trials ended without a usable value. Look at their logs before spending more.",
+            )
+        ]
     return []
 
 
@@ -78,7 +92,9 @@ def _never_completed(view: View) -> list[Check]:
     for k, b in enumerate(view.branches):
         ended = b.trials - b.running
         if ended >= FEW and not b.finished:
-            found.append(Check(WARNING, "A branch never completed", f"None of the {ended} trials with {b.label} gave a value.", k))
+            found.append(
+                Check(WARNING, "A branch never completed", f"None of the {ended} trials with {b.label} gave a value.", k)
+            )
     return found
 
 
@@ -126,12 +142,20 @@ def _noise(view: View) -> list[Check]:
 
 
 def _ties(view: View) -> list[Check]:
-    values = [v for v, status in zip(view.trials.value, view.trials.status, strict=True) if v is not None and status == "finished"]
+    values = [
+        v for v, status in zip(view.trials.value, view.trials.status, strict=True) if v is not None and status == "finished"
+    ]
     if len(values) < 8:
         return []
     counts = Counter(values)
     if len(counts) == 1:
-        return [Check(WARNING, "The metric never changes", f"All {len(values)} trials report {view.metric} = {values[0]:.6g}. Check what is reported.")]
+        return [
+            Check(
+                WARNING,
+                "The metric never changes",
+                f"All {len(values)} trials report {view.metric} = {values[0]:.6g}. Check what is reported.",
+            )
+        ]
     tied = sum(count for count in counts.values() if count > 1) / len(values)
     if tied > TIES:
         value, count = counts.most_common(1)[0]

@@ -18,7 +18,7 @@ from raytree.gp.linalg import Array
 from raytree.report.belief import Belief, grouped
 from raytree.space import Path
 
-POINTS = 512
+POINTS = 1024
 """Base points, a power of two; each parameter needs as many predictions again."""
 MOST_PREDICTIONS = 40_000
 """With very many parameters there are fewer base points."""

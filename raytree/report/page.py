@@ -49,6 +49,7 @@ def write_page(view: View, path: str | os.PathLike[str]) -> Path:
         unfinished.write_text(page_of(view), encoding="utf-8")
         unfinished.replace(target)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        if unfinished.parent.is_dir():
+            unfinished.unlink(missing_ok=True)
         raise SettingError(str(target), f"cannot be written ({error.strerror}).", "Give another path.") from None
     return target.resolve()

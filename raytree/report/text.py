@@ -62,7 +62,10 @@ def title(view: View, paint: Paint = plain) -> str:
     counts["failed"] = view.trials.status.count("errored") + view.trials.status.count("invalid")
     said = [f"{len(view.trials)} trials", *(f"{count} {word}" for word, count in counts.items() if count)]
     state = ", still running" if view.running else ""
-    return f"{paint(safe(view.title), 'bold')}  {safe(view.method)}, {safe(view.metric)}: {better} is better{state}\n" + ", ".join(said)
+    return (
+        f"{paint(safe(view.title), 'bold')}  {safe(view.method)}, {safe(view.metric)}: {better} is better{state}\n"
+        + ", ".join(said)
+    )
 
 
 def tree(view: View, paint: Paint = plain) -> str:
@@ -118,7 +121,9 @@ def recommendation(view: View, paint: Paint = plain) -> str:
     choice = view.choice
     around = "" if choice.sd is None else f" ± {number(choice.sd, 2)}"
     lines = [paint("Recommendation", "bold"), *(f"  {safe(line)}" for line in choice.code.splitlines())]
-    lines.append(f"  expected {safe(view.metric)}: {number(choice.value, 5)}{around} (trial {choice.trial + 1}, {safe(view.trials.id[choice.trial])})")
+    lines.append(
+        f"  expected {safe(view.metric)}: {number(choice.value, 5)}{around} (trial {choice.trial + 1}, {safe(view.trials.id[choice.trial])})"
+    )
     return "\n".join([*lines, f"  {safe(choice.why)}"])
 
 
@@ -131,7 +136,17 @@ def checks(view: View, paint: Paint = plain) -> str:
 def trial_rows(view: View) -> tuple[list[str], list[list[str]]]:
     """The names of columns and a row per trial, active parameters only."""
     keys = list(dict.fromkeys(parameter.key for parameter in view.parameters))
-    names = ["number", "trial_id", "branch", "status", view.metric, view.time_attr, "seconds", "node", *(f"config/{key}" for key in keys)]
+    names = [
+        "number",
+        "trial_id",
+        "branch",
+        "status",
+        view.metric,
+        view.time_attr,
+        "seconds",
+        "node",
+        *(f"config/{key}" for key in keys),
+    ]
     rows = []
     for k, trial_id in enumerate(view.trials.id):
         config = view.config_of(k)

@@ -32,7 +32,9 @@ class _Growing:
     untried: int = 0
 
 
-def nodes_of(space: Space, names: Sequence[str], cells: Sequence[dict[int, int]], branches: Sequence[Branch], sign: float) -> list[Node]:
+def nodes_of(
+    space: Space, names: Sequence[str], cells: Sequence[dict[int, int]], branches: Sequence[Branch], sign: float
+) -> list[Node]:
     """The nodes, parents before children.
 
     Args:

@@ -30,7 +30,9 @@ def draw_html(space: Space) -> str:
 
 def _html(entries: list[Entry]) -> str:
     items = [
-        f"<li><details open><summary>{escape(text)}</summary>{_html(below)}</details></li>" if below else f"<li>{escape(text)}</li>"
+        f"<li><details open><summary>{escape(text)}</summary>{_html(below)}</details></li>"
+        if below
+        else f"<li>{escape(text)}</li>"
         for text, below in entries
     ]
     return f'<ul style="list-style:none;padding-left:1.1em;margin:0">{"".join(items)}</ul>' if items else ""
