@@ -69,7 +69,7 @@ class Source:
     thinking: float | None = None
 
 
-def view_of(optimizer: Optimizer, source: Source = Source(), details: bool = True) -> View:  # noqa: B008  frozen
+def view_of(optimizer: Optimizer, source: Source = Source(), details: bool = True) -> View:
     """Everything there is to see of a search; leaves no trace in it.
 
     Args:
@@ -153,7 +153,8 @@ def _branch(
     finished = [trial for trial in inside if trial.status is Status.FINISHED and trial.value is not None]
     values = [trial.value for trial in finished if trial.value is not None]
     branch = Branch(
-        label_of(cells), [(j, label) for j, _, label in cells], np.flatnonzero(space.active(path)).tolist(), list(space.free(path)),
+        label_of(cells), [(j, label) for j, _, label in cells],
+        np.flatnonzero(space.active(path)).tolist(), list(space.free(path)),
         len(inside), len(finished), kinds["errored"] + kinds["invalid"], kinds["running"], kinds["stopped"],
         min(values, key=lambda value: sign * value, default=None), float(np.mean(values)) if values else None,
     )  # fmt: skip
@@ -269,7 +270,6 @@ def _detailed(
         ranked = [i for i, _, _ in sorted(shares, key=lambda share: -share[2])]
         found_contours += contours(belief, b, path, row, ranked)
     fits = [Fit(f.trial.number, f.mean, f.low, f.high, f.z) for f in belief.left_out()]
-    pool = belief.pool()
     return {
         "slices": found_slices,
         "contours": found_contours,
@@ -277,9 +277,17 @@ def _detailed(
         "fits": fits,
         "seeds": _seeds(belief, optimizer),
         "partition": [Part(list(leaf.rules), leaf.points, leaf.mean, leaf.lengths) for leaf in belief.partition()],
-        "pool": None if pool is None else Pool(pool[0], [name_of(c) if not isinstance(c, dict) else code_of(c) for c, _, _ in pool[1]],
-                                               [m for _, m, _ in pool[1]], [s for _, _, s in pool[1]]),
-    }  # fmt: skip
+        "pool": _pool(belief),
+    }
+
+
+def _pool(belief: Belief) -> Pool | None:
+    found = belief.pool()
+    if found is None:
+        return None
+    left, promising = found
+    configs, means, sds = ([entry[k] for entry in promising] for k in range(3))
+    return Pool(left, [code_of(config) for config in configs], means, sds)
 
 
 def _seeds(belief: Belief, optimizer: Optimizer) -> Seeds | None:

@@ -107,8 +107,8 @@ def tree(source: Any, given: Given = None) -> Figure:
         go.Icicle(
             ids=[str(k) for k, _ in nodes], labels=["all" if k == 0 else _escaped(f"{n.decision}={n.label}") for k, n in nodes],
             parents=["" if n.parent < 0 or n.parent not in shown else str(n.parent) for _, n in nodes],
-            values=[size[k] for k, _ in nodes], branchvalues="total", text=words, hovertemplate="%{label}<br>%{text}<extra></extra>",
-            textinfo="label+value", tiling={"orientation": "h"},
+            values=[size[k] for k, _ in nodes], branchvalues="total",
+            text=words, hovertemplate="%{label}<br>%{text}<extra></extra>", textinfo="label+value", tiling={"orientation": "h"},
             marker={"colors": bests, "colorscale": scale, "colorbar": {"title": f"best {_escaped(view.metric)}"}},
         )
     )  # fmt: skip
@@ -295,7 +295,8 @@ def left_out(source: Any, given: Given = None) -> Figure:
         }
         figure.add_scatter(
             x=[view.trials.value[f.trial] for f in own], y=mean, mode="markers", error_y={**error, "thickness": 1},
-            marker={"color": PALETTE[min(b, 9)]}, name=_escaped(view.branches[b].label), text=[_config(view, f.trial) for f in own],
+            marker={"color": PALETTE[min(b, 9)]}, name=_escaped(view.branches[b].label),
+            text=[_config(view, f.trial) for f in own],
         )  # fmt: skip
     values = [v for v in view.trials.value if v is not None]
     if values:
@@ -330,7 +331,8 @@ def curves(source: Any, given: Given = None) -> Figure:
 
 
 FIGURES: dict[str, Callable[..., Any]] = {
-    "tree": tree, "history": history, "effort": effort, "slices": slices, "importance": importance, "left_out": left_out, "curves": curves,
+    "tree": tree, "history": history, "effort": effort, "curves": curves, "slices": slices, "importance": importance,
+    "left_out": left_out,
 }  # fmt: skip
 """The figures that need nothing but a search."""
 

@@ -107,10 +107,7 @@ def _bounds(view: View) -> list[Check]:
         p = view.parameters[i]
         if p.kind == "category" or value is None or p.low is None or p.high is None or i not in branch.free:
             continue
-        if p.kind == "int" and p.high - p.low < 8:
-            margin = 0.0
-        else:
-            margin = EDGE
+        margin = 0.0 if p.kind == "int" and p.high - p.low < 8 else EDGE
         forward = np.log if p.log else float
         span = forward(p.high) - forward(p.low)
         place = (forward(value) - forward(p.low)) / span if span > 0 else 0.5
@@ -134,7 +131,8 @@ def _noise(view: View) -> list[Check]:
     effects = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.349
     if view.noise > effects > 0.0 or (effects == 0.0 and view.noise > 0.0):
         text = (
-            f"Repeating a trial moves {view.metric} by about {view.noise:.2g}, more than most configurations differ ({effects:.2g}). "
+            f"Repeating a trial moves {view.metric} by about {view.noise:.2g}, "
+            f"more than most configurations differ ({effects:.2g}). "
             "Average over several runs a trial, or search with BOSHSearcher."
         )
         return [Check(WARNING, "Noise exceeds effects", text)]
@@ -159,7 +157,10 @@ def _ties(view: View) -> list[Check]:
     tied = sum(count for count in counts.values() if count > 1) / len(values)
     if tied > TIES:
         value, count = counts.most_common(1)[0]
-        text = f"{tied:.0%} of the trials share their {view.metric} with another one ({value:.6g} came {count} times). A finer metric would tell them apart."
+        text = (
+            f"{tied:.0%} of the trials share their {view.metric} with another one ({value:.6g} came {count} times). "
+            "A finer metric would tell them apart."
+        )
         return [Check(NOTE, "The metric has ties", text)]
     return []
 
@@ -169,7 +170,10 @@ def _calibration(view: View) -> list[Check]:
         return []
     inside = float(np.mean([abs(f.z) <= 2.0 for f in view.fits]))
     if inside < OVERCONFIDENT:
-        text = f"Only {inside:.0%} of the values that the model was not told of fall into its 95% bands. Read its bands as too narrow."
+        text = (
+            f"Only {inside:.0%} of the values that the model was not told of fall into its 95% bands. "
+            "Read its bands as too narrow."
+        )
         return [Check(NOTE, "The model is too sure", text)]
     return []
 
@@ -178,7 +182,10 @@ def _thinking(view: View) -> list[Check]:
     trained = sum(s for s in view.trials.seconds if s is not None)
     if view.thinking is None or trained <= 0.0 or view.thinking <= trained:
         return []
-    text = f"Choosing configurations took {view.thinking:.0f} s, running them {trained:.0f} s. For trials this short a simpler searcher may get further in the same time."
+    text = (
+        f"Choosing configurations took {view.thinking:.0f} s, running them {trained:.0f} s. "
+        "For trials this short a simpler searcher may get further in the same time."
+    )
     return [Check(NOTE, "Thinking takes longer than training", text)]
 
 
@@ -196,9 +203,12 @@ def _early_stopping(view: View) -> list[Check]:
     if len(pairs) < 8:
         return []
     ranks = np.argsort(np.argsort(np.array(pairs), axis=0), axis=0)
-    agreement = float(np.corrcoef(ranks.T)[0, 1])
+    agreement = float(np.asarray(np.corrcoef(ranks.T))[0, 1])
     if agreement < CONSISTENT:
-        text = f"Values at {view.time_attr} = {first:g} say little about the end (rank correlation {agreement:.2f}). Give the scheduler a longer grace_period."
+        text = (
+            f"Values at {view.time_attr} = {first:g} say little about the end (rank correlation {agreement:.2f}). "
+            "Give the scheduler a longer grace_period."
+        )
         return [Check(WARNING, "Early results mislead", text)]
     return []
 
@@ -213,6 +223,6 @@ def why_not_best(view_metric: str, sign: float, branch: Branch, same: bool, valu
             return f"It is also the best single trial, which reported {best:.4g}. The model takes part of that for luck."
         return f"It is also the best single trial, which reported {best:.4g}."
     return (
-        f"The best single trial reported {best:.4g}, but the model takes that for luck: seen with its neighbours, this configuration "
-        f"({branch.label}) is expected to be better."
+        f"The best single trial reported {best:.4g}, but the model takes that for luck: seen with its neighbours, "
+        f"this configuration ({branch.label}) is expected to be better."
     )

@@ -21,7 +21,8 @@ def searcher_html(title: str, view: View | None) -> str:
         expected = "" if b.expected is None else f"{number(b.expected)} ± {number(b.sd, 2)}"
         chance = "" if b.chance is None else f"{b.chance:.0%}"
         width = 100.0 * b.trials / len(view.trials)
-        bar = f'<div style="background:#0d6c74;height:.5rem;border-radius:3px;width:{width:.0f}px;display:inline-block"></div> {b.trials}'
+        style = f"background:#0d6c74;height:.5rem;border-radius:3px;width:{width:.0f}px;display:inline-block"
+        bar = f'<div style="{style}"></div> {b.trials}'
         cells = [escape(b.label), bar, str(b.failed or ""), number(b.best), expected, chance]
         rows.append("<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells) + "</tr>")
     heads = "".join(f'<th style="{_CELL}">{name}</th>' for name in names)

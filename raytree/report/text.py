@@ -121,9 +121,8 @@ def recommendation(view: View, paint: Paint = plain) -> str:
     choice = view.choice
     around = "" if choice.sd is None else f" ± {number(choice.sd, 2)}"
     lines = [paint("Recommendation", "bold"), *(f"  {safe(line)}" for line in choice.code.splitlines())]
-    lines.append(
-        f"  expected {safe(view.metric)}: {number(choice.value, 5)}{around} (trial {choice.trial + 1}, {safe(view.trials.id[choice.trial])})"
-    )
+    name = f"trial {choice.trial + 1}, {safe(view.trials.id[choice.trial])}"
+    lines.append(f"  expected {safe(view.metric)}: {number(choice.value, 5)}{around} ({name})")
     return "\n".join([*lines, f"  {safe(choice.why)}"])
 
 
