@@ -12,7 +12,7 @@ BIN := .venv/bin
 .PHONY: demo test test-slow browser test-browser check mutations states wheel clean
 
 demo: .venv/ready
-	$(BIN)/python examples/classifiers.py
+	$(BIN)/python examples/classifiers.py --report build/report.html
 
 # Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some. Ray runs its workers at nice 15.
 ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.py

@@ -9,6 +9,7 @@ Reading trials unpickles what Tune stored: say `trusted=False` for a folder from
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("raytree")
 
+OVER = (TuneTrial.TERMINATED, TuneTrial.ERROR)
+RECENT = 60.0
+"""Seconds after which a folder that is not written to belongs to a run that is over, where no driver has left a note."""
 OURS = ("TreeSearcher", "CondKernelSearcher", "HTBOSearcher", "BOSHSearcher", "RandomSearcher")
 
 
@@ -72,7 +76,8 @@ def open_experiment(
     else:
         opened = _somebody_elses(place, told, space, metric, mode)
     at_work, thinking = _driver(place)
-    return opened._replace(source=_with_results(opened.source, told, at_work, thinking))
+    unfinished = any(trial.status not in OVER for trial in told) if told else bool(opened.optimizer.pending)
+    return opened._replace(source=_with_results(opened.source, told, at_work and unfinished, thinking))
 
 
 def source_of(searcher: RaytreeSearcher, experiment: str | Path | None = None) -> Source:
@@ -174,8 +179,15 @@ def _with_results(source: Source, told: list[Told], running: bool, thinking: flo
 
 
 def _driver(place: str | Path) -> tuple[bool, float | None]:
+    """Whether a driver is at work on a folder, and how long it took for its suggestions, if that is known."""
     folder = Path(str(place)).expanduser()
-    return driver.at_work(folder) if folder.is_dir() else (False, None)
+    if not folder.is_dir():
+        return False, None
+    at_work, thinking = driver.at_work(folder)
+    if thinking is None:  # not one of ours
+        written = max((path.stat().st_mtime for path in folder.glob("experiment_state-*.json")), default=0.0)
+        at_work = time.time() - written < RECENT
+    return at_work, thinking
 
 
 def _name(place: str | Path) -> str:
