@@ -32,7 +32,7 @@ SPACE = {
     ),
 }
 FOREIGN = {"lr": tune.loguniform(1e-4, 1.0), "opt": tune.choice(["sgd", "adam"])}
-MODULE = f"from ray import tune\nspace = {{'lr': tune.loguniform(1e-4, 1.0), 'opt': tune.choice(['sgd', 'adam'])}}\n"
+MODULE = "from ray import tune\nspace = {'lr': tune.loguniform(1e-4, 1.0), 'opt': tune.choice(['sgd', 'adam'])}\n"
 
 
 def objective(config):
@@ -240,7 +240,9 @@ def test_an_optuna_study_has_the_trials_with_active_parameters_only(run, capsys,
     for k, trial in enumerate(study.trials):
         assert set(trial.params) == set(view.config_of(k))
         assert trial.user_attrs["trial_id"] == view.trials.id[k]
-    assert study.best_value == pytest.approx(min(v for v, s in zip(view.trials.value, view.trials.status) if s == "finished"))
+    assert study.best_value == pytest.approx(
+        min(v for v, s in zip(view.trials.value, view.trials.status, strict=True) if s == "finished")
+    )
     code, _, err = command(capsys, "export", str(run[0]), "--optuna", str(target))
     assert code == 1
     assert "is there already" in err

@@ -322,6 +322,18 @@ def test_early_results_that_mislead_ask_for_a_longer_grace_period():
     assert any("grace_period" in line for line in health.advice(replace(found, checks=health.checks(found))))
 
 
+def test_the_difference_to_the_best_single_trial_is_said():
+    def why(own: float, value: float, sd: float | None, same: bool) -> str:
+        return health.why_not_best(1.0, "model=svm", own, value, sd, 0.1, same)
+
+    assert "also the best single trial" in why(0.1, 0.1, 0.01, True)
+    assert "luck" not in why(0.1, 0.1, 0.01, True)
+    assert "luck" in why(0.1, 0.2, 0.01, True)
+    assert "Several trials reported the best value, 0.1" in why(0.1, 0.1, 0.01, False)
+    assert "reported 0.1, this one 0.12" in why(0.12, 0.13, 0.01, False)
+    assert "without a model" in why(0.1, 0.1, None, True)
+
+
 # Explanations
 
 

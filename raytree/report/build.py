@@ -218,7 +218,8 @@ def _choice(view: View, optimizer: Optimizer, recommended: Any, source: Source) 
         got = source.config(trial)
         config = {key: got[key] for key in config if key in got} if isinstance(config, dict) and isinstance(got, dict) else got
     branch = view.branches[view.trials.branch[trial.number]]
-    why = health.why_not_best(view.metric, seen.sign, branch, trial is best, recommended.value, recommended.sd, best.value)
+    own = best.value if trial.value is None else trial.value
+    why = health.why_not_best(seen.sign, branch.label, own, recommended.value, recommended.sd, best.value, trial is best)
     return Choice(
         trial.number,
         f"config = {code_of(config)}",

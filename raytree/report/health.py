@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from raytree.report.view import Branch, Check, View
+from raytree.report.view import Check, View
 
 FEW = 3
 """So many trials without a value are no accident."""
@@ -213,16 +213,26 @@ def _early_stopping(view: View) -> list[Check]:
     return []
 
 
-def why_not_best(view_metric: str, sign: float, branch: Branch, same: bool, value: float, sd: float | None, best: float) -> str:
-    """How the recommendation differs from the best single trial."""
+def why_not_best(sign: float, label: str, own: float, value: float, sd: float | None, best: float, same: bool) -> str:
+    """How the recommendation differs from the best single trial, in a sentence or two.
+
+    Args:
+        sign: 1 where low values are good.
+        label: the branch of the recommendation.
+        own: what its trial reported.
+        value, sd: what is expected of it.
+        best: what the best single trial reported.
+        same: whether they are one trial.
+    """
     if sd is None:
         return "It is the best single trial: without a model there is nothing else to go by."
+    lucky = sign * (value - own) > max(0.5 * sd, 1e-9 * abs(own))
     if same:
-        gap = sign * (value - best)
-        if gap > 0.5 * sd and gap > 1e-9 * abs(best):
-            return f"It is also the best single trial, which reported {best:.4g}. The model takes part of that for luck."
-        return f"It is also the best single trial, which reported {best:.4g}."
+        text = f"It is also the best single trial, which reported {best:.4g}."
+        return text + (" The model takes part of that for luck." if lucky else "")
+    if own == best:
+        return f"Several trials reported the best value, {best:.4g}. Of them the model expects most of this one ({label})."
     return (
-        f"The best single trial reported {best:.4g}, but the model takes that for luck: seen with its neighbours, "
-        f"this configuration ({branch.label}) is expected to be better."
+        f"The best single trial reported {best:.4g}, this one {own:.4g}. The model takes the difference for luck: seen with its "
+        f"neighbours, this configuration ({label}) is expected to be better."
     )

@@ -102,12 +102,19 @@ function categories(labels, r0, r1) {
 function scaleOf(p, r0, r1) {
   const q = P[p];
   if (q.kind === "category") return categories(q.labels, r0, r1);
-  return (q.log ? logarithmic : linear)(q.low, q.high, r0, r1);
+  const f = (q.log ? logarithmic : linear)(q.low, q.high, r0, r1), ticks = f.ticks;
+  if (q.kind === "int") f.ticks = (n) => ticks(n).filter((t) => Number.isInteger(t.v));
+  return f;
 }
 function valueScale(list, r0, r1, outside = 0.08) { // robust: the worst few may lie outside
   const sorted = ascending(list.filter((v) => v !== null && isFinite(v)));
   if (!sorted.length) return linear(0, 1, r0, r1);
   let low = SIGN > 0 ? sorted[0] : quantile(sorted, sorted.length > 20 ? outside : 0), high = SIGN > 0 ? quantile(sorted, sorted.length > 20 ? 1 - outside : 1) : sorted[sorted.length - 1];
+  if (sorted.length > 20) { // nor may a few bad ones squeeze all others
+    const reach = 5 * Math.abs(quantile(sorted, 0.5) - (SIGN > 0 ? low : high));
+    if (reach > 0 && SIGN > 0) high = Math.min(high, low + reach);
+    else if (reach > 0) low = Math.max(low, high - reach);
+  }
   if (low > 0 && high / low > 60) return logarithmic(low / 1.15, high * 1.15, r0, r1);
   const pad = (high - low) * 0.06;
   return linear(low - pad, high + pad, r0, r1);

@@ -21,12 +21,12 @@ function drawProgress(host) {
     base = upper;
   }
   // failed and running trials
-  f.svg.append(s("text", { x: f.x0 - 7, y: lane + 4, "text-anchor": "end" }, "no value"));
   const failed = [], running = [], marks = [];
   T.status.forEach((status, k) => {
     if (status !== "errored" && status !== "invalid" && status !== "running") return;
     (status === "running" ? running : failed).push([x(k + 1), lane, k]);
   });
+  if (failed.length + running.length) f.svg.append(s("text", { x: f.x0 - 7, y: lane + 4, "text-anchor": "end" }, "no value"));
   const cross = failed.map(([cx]) => `M${(cx - 3).toFixed(1)} ${lane - 3}l6 6m0 -6l-6 6`).join("");
   f.svg.append(s("path", { d: cross, stroke: "var(--warn)", "stroke-width": 1.5, fill: "none" }), s("path", { d: running.map(([cx]) => `M${(cx - 3).toFixed(1)} ${lane}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0`).join(""), stroke: "var(--note)", "stroke-width": 1.5, fill: "none" }));
   axisY(f, y, 6); axisX(f, x, "trial");
