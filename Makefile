@@ -1,5 +1,6 @@
 # make demo   a real tuning job on a local Ray, from nothing but Python 3.11
 # make test   the test suite
+# make test-browser  the page in a headless Chromium; installs Debian's if there is none and it may
 # make check  lint, types, import direction
 # make states tests/states/ anew, when the format or the inference has changed on purpose
 # make wheel  dist/raytree-VERSION-py3-none-any.whl, which cluster.yaml gives to every node
@@ -15,22 +16,22 @@ CONSTRAINTS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo test test-slow check dist docs matrix mutations states wheel clean
+.PHONY: demo test test-slow browser test-browser check dist docs matrix mutations states wheel clean
 
 demo: $(VENV)/ready
-	$(BIN)/python examples/classifiers.py
+	$(BIN)/python examples/classifiers.py --report build/report.html
 
 # Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some. Ray runs its workers at nice 15.
 ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.py
 
 test: $(VENV)/ready-dev
 ifneq ($(TESTS),)
-	$(BIN)/python -m pytest -m "not slow" $(TESTS)
+	$(BIN)/python -m pytest -m "not slow and not browser" $(TESTS)
 else
 	@mkdir -p build
 	@echo "engine tests write to build/engine.log; tests on Ray:"
-	@nice -n 19 $(BIN)/python -m pytest -m "not slow" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
-	$(BIN)/python -m pytest -m "not slow" $(ON_RAY); on_ray=$$?; \
+	@nice -n 19 $(BIN)/python -m pytest -m "not slow and not browser" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
+	$(BIN)/python -m pytest -m "not slow and not browser" $(ON_RAY); on_ray=$$?; \
 	echo "engine tests:"; wait $$engine; status=$$?; cat build/engine.log; \
 	test $$on_ray -eq 0 && test $$status -eq 0
 endif
@@ -41,6 +42,17 @@ test-slow: $(VENV)/ready-dev
 matrix:
 	.ci/matrix $(TESTS)
 
+# A chromium and its driver: found, or installed where apt-get may; else the message says what is missing.
+browser:
+	@command -v chromedriver > /dev/null && { command -v chromium || command -v google-chrome; } > /dev/null || { \
+	test "$$(id -u)" = 0 && command -v apt-get > /dev/null && echo "installing chromium and chromium-driver ..." && \
+	{ apt-get install -y -qq chromium chromium-driver fonts-dejavu-core > /dev/null 2>&1 || \
+	{ apt-get update -qq && apt-get install -y -qq chromium chromium-driver fonts-dejavu-core; } > /dev/null 2>&1; }; } || { \
+	echo "no browser: this needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"; exit 1; }
+
+test-browser: $(VENV)/ready-dev browser
+	$(BIN)/python -m pytest -m browser tests/test_browser.py
+
 mutations: $(VENV)/ready-dev
 	$(BIN)/python -m tests.mutations
 
@@ -48,7 +60,7 @@ check: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy raytree
-	$(BIN)/python -m pytest -m "not slow" tests/test_imports.py
+	$(BIN)/python -m pytest -m "not slow and not browser" tests/test_imports.py
 
 states: $(VENV)/ready-dev
 	$(BIN)/python -m tests.test_states

@@ -1,8 +1,9 @@
 """Which classifier, with which hyperparameters? A tuning job on a local Ray with data that scikit-learn ships.
 
-    python examples/classifiers.py [--samples 40]
+    python examples/classifiers.py [--samples 40] [--report report.html]
 
-Each model has parameters of its own; the scaler is shared by all of them. The trials run in parallel and asynchronously.
+Each model has parameters of its own; the scaler is shared by all of them. The trials run in parallel and asynchronously. At
+the end there is a page to look at.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import warnings
 import ray
 from ray import tune
 
-from raytree.searchers import TreeSearcher
+from raytree.searchers import ProgressCallback, TreeSearcher
 
 SPACE = {
     "scaler": tune.choice(["none", "standard", "minmax"]),
@@ -73,12 +74,11 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 4
 
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)  # one line per trial
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     searcher = TreeSearcher(seed=arguments.seed)
@@ -89,13 +89,14 @@ def main() -> None:
         tune_config=tune.TuneConfig(
             metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     )
     results = tuner.fit()
     recommended = searcher.recommend()
     print(f"\n{len(results)} trials in {time.time() - began:.0f} s\n\n{searcher.explain()}\n")
     if recommended is not None:
         print(f"best configuration: {recommended.config}\nerror: {recommended.value:.4f}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,11 @@ class Explanation:
     def __str__(self) -> str:
         body = self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")
         return "\n".join(part for part in (self.title, body, self.notes) if part)
+
+    def _repr_html_(self) -> str:
+        body = self.table.to_html(index=False, float_format=lambda value: f"{value:.4g}", na_rep="", border=0)
+        notes = f"<pre>{html.escape(self.notes)}</pre>" if self.notes else ""
+        return f"<p><b>{html.escape(self.title)}</b></p>{body}{notes}"
 
 
 def path_table(observations: Observations) -> pandas.DataFrame:

@@ -20,6 +20,7 @@ import logging
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from html import escape
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,10 +35,11 @@ from raytree.space.added import Added
 from raytree.space.fill import filled
 from raytree.space.flat import flatten
 from raytree.space.migrate import migrate
+from raytree.space.naming import name_of
 from raytree.space.recover import recover
 from raytree.space.serial import alike, dump, fingerprint, load, storable
 from raytree.store import Ending, Observations, Status, Trial, as_value
-from raytree.strategies.base import Search, Strategy
+from raytree.strategies.base import Answer, Search, Strategy
 
 logger = logging.getLogger("raytree")
 
@@ -61,6 +63,13 @@ class Recommendation(NamedTuple):
     value: float
     sd: float | None
     trial_id: str
+
+    def _repr_html_(self) -> str:
+        around = "" if self.sd is None else f" ± {self.sd:.2g}"
+        items = "".join(
+            f"<tr><td>{escape(key)}</td><td>{escape(name_of(v))}</td></tr>" for key, v in flatten(self.config).items()
+        )
+        return f"<p><b>{self.value:.6g}{around}</b> expected, trial {escape(self.trial_id)}</p><table>{items}</table>"
 
 
 MakeStrategy = Callable[[Search], Strategy]
@@ -302,11 +311,14 @@ class Optimizer:
 
     def recommend(self) -> Recommendation | None:
         """The configuration to use: the evaluated one that the method expects most of. None before there is a value."""
-        found = self.strategy.answer()
-        if found is None:
+        return self.recommended(self.strategy.answer())
+
+    def recommended(self, answer: Answer | None) -> Recommendation | None:
+        """An answer of the strategy, as you would use it."""
+        if answer is None:
             return None
-        config, _ = self._split(self.space.config(found.trial.point))
-        return Recommendation(config, found.value, found.sd, found.trial.id)
+        config, _ = self._split(self.space.config(answer.trial.point))
+        return Recommendation(config, answer.value, answer.sd, answer.trial.id)
 
     def explain(self) -> Explanation:
         """What was tried where: per path, trials, failures, best and mean value, share of trials, and what the model says."""

@@ -249,6 +249,13 @@ class Observations:
         self._columns.add(row)
         return trial
 
+    def take(self, trial: Trial) -> None:
+        """A trial of another search over the same space, with all that is known of it."""
+        copy = self.add(trial.id, trial.point)
+        copy.status, copy.value, copy.t, copy.cost = trial.status, trial.value, trial.t, trial.cost
+        copy.reports, copy.ending, copy.provisional = dict(trial.reports), trial.ending, trial.provisional
+        self.note(copy)
+
     def note(self, trial: Trial) -> None:
         """Takes over what is known of a trial now, after any event."""
         self._columns.set(trial)

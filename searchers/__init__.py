@@ -3,7 +3,8 @@
 from raytree.searchers.bosh import BOSHSearcher
 from raytree.searchers.conditional import CondKernelSearcher
 from raytree.searchers.htbo import HTBOSearcher
+from raytree.searchers.progress import ProgressCallback
 from raytree.searchers.random import RandomSearcher
 from raytree.searchers.tree import TreeSearcher
 
-__all__ = ["BOSHSearcher", "CondKernelSearcher", "HTBOSearcher", "RandomSearcher", "TreeSearcher"]
+__all__ = ["BOSHSearcher", "CondKernelSearcher", "HTBOSearcher", "ProgressCallback", "RandomSearcher", "TreeSearcher"]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from raytree.errors import ConfigurationError, SettingError
-from raytree.store import as_value
 from raytree.searchers.tune_space import to_space
 from raytree.space import Space
 from raytree.space.naming import name_of
+from raytree.store import as_value
 
 _ELSEWHERE = {"budget": "Tune's num_samples is the budget."}
 """Settings of an optimizer that a searcher gets in another way."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -22,10 +23,12 @@ from ray.tune.search.searcher import Searcher
 from raytree import state as document
 from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
-from raytree.store import Status, Trial, as_value
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.searchers import driver
+from raytree.report import View, view_of, words, write_page
+from raytree.report.notebook import searcher_html
+from raytree.searchers import driver, progress
 from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
+from raytree.searchers.experiment import source_of
 from raytree.searchers.hidden import Hidden
 from raytree.searchers.history import Past, read_experiment, read_history, read_newest
 from raytree.searchers.tune_space import find_domain, to_space
@@ -36,6 +39,7 @@ from raytree.space.naming import name_of
 from raytree.space.recover import recover
 from raytree.space.serial import dump, fingerprint, load, storable
 from raytree.space.when import contains_when
+from raytree.store import Status, Trial, as_value
 
 if TYPE_CHECKING:
     import pandas
@@ -91,6 +95,7 @@ class RaytreeSearcher(Searcher):
         on_error: what a trial that ends in error means: "penalize" (it was bad) or
             "ignore" (its value is unknown). Either way it lowers the chance of success
             around it.
+        verbose: 1 prints a line for every trial that ends; see `ProgressCallback` for more.
         method: settings of the optimizer; with a scheduler that stops trials, `max_t` among them: the `time_attr` of a complete
             trial, as the scheduler has it.
     """
@@ -110,6 +115,7 @@ class RaytreeSearcher(Searcher):
         num_initial: int | None = None,
         time_attr: str | None = TRAINING_ITERATION,
         on_error: str = "penalize",
+        verbose: int = 0,
         **method: Any,
     ) -> None:
         if metric is not None and not isinstance(metric, str):
@@ -138,6 +144,8 @@ class RaytreeSearcher(Searcher):
         self._hidden = Hidden()
         self._watch = Watch()
         self._in_use = False
+        self._verbose = verbose
+        self._thinking = 0.0  # seconds; only ever shown
         self._signed_at: float | None = None
         self._announced = False  # whether Tune has passed its space to this very object
         self._forgotten = False  # whether the space has placeholders that Tune cannot resolve
@@ -256,7 +264,9 @@ class RaytreeSearcher(Searcher):
             )
         if trial_id in optimizer.observations:  # asked again for the same trial: the same answer
             return optimizer.space.config(optimizer.observations.trials[trial_id].point)
+        began = time.perf_counter()
         suggestion = optimizer.ask(trial_id)
+        self._thinking += time.perf_counter() - began
         if suggestion is None:
             tried = optimizer.observations.n_used
             of = f"{len(optimizer.observations)} of {self._budget} trials: " if self._budget is not None else ""
@@ -486,13 +496,44 @@ class RaytreeSearcher(Searcher):
         return None if found is None else found._replace(config=self._hidden.shown(found.config, found.trial_id))
 
     def explain(self) -> Explanation:
-        """What the search has learnt: `.table`, and text when printed."""
+        """What the search has learnt: `.table`, and text when printed.
+
+        A row per branch that was tried, in the order of the recommendation; see `raytree.report.words.COLUMNS` for the columns.
+        """
         optimizer = self._ready()
-        found = optimizer.explain()
-        notes = self._hidden.in_text(found.notes)
+        found = words.explain(optimizer, source_of(self))
+        own = (
+            optimizer.explain()
+        )  # what a method says of its leaves, seeds or lengths; weights of decisions say less than the table
+        notes = self._hidden.in_text("\n".join(part for part in (found.notes, own.notes if own.edges is None else "") if part))
         if optimizer.failures:
             notes = f"{notes}\n{optimizer.failures} proposals broke down; random configurations took their place".strip()
         return replace(found, notes=notes)
+
+    def report(self, path: str | Path = "report.html", experiment: str | Path | None = None) -> Path:
+        """Writes one HTML page with everything there is to see, and returns where it is.
+
+        Args:
+            path: of the page.
+            experiment: the folder that Tune wrote (`results.experiment_path`), for times and nodes.
+        """
+        return write_page(view_of(self._ready(), source_of(self, experiment)), path)
+
+    def view(self, details: bool = True) -> View:
+        """Everything there is to see of the search, as plain data; `raytree.report.figures` draws it."""
+        return view_of(self._ready(), source_of(self), details)
+
+    def __repr__(self) -> str:
+        """What it is, what it has, and what leads."""
+        if self._optimizer is None:
+            return f"{type(self).__name__}(not started)"
+        seen = self._optimizer.observations
+        best = seen.best()
+        leads = "" if best is None else f", best {self._metric} {best.value:.6g} @ #{best.number + 1}"
+        return f"{type(self).__name__}({len(seen)} trials, {len(self._optimizer.pending)} running{leads})"
+
+    def _repr_html_(self) -> str:
+        return searcher_html(repr(self), None if self._optimizer is None else self.view(details=False))
 
     def observations(self) -> pandas.DataFrame:
         """One row per trial, in order of suggestion; columns of the configuration are named as Tune names them."""
@@ -585,7 +626,7 @@ class RaytreeSearcher(Searcher):
         directory = Path(checkpoint_dir)
         try:
             self._save(directory / self.CKPT_FILE_TMPL.format(session_str), driver.beside(directory))
-            self._signed_at = driver.sign(directory, session_str, self._signed_at)
+            self._signed_at = driver.sign(directory, session_str, self._signed_at, self._thinking)
         except Exception as error:  # noqa: BLE001
             self._watch.say("save", "the search could not be saved (%s: %s); it goes on.", type(error).__name__, error)
 
@@ -671,6 +712,8 @@ class RaytreeSearcher(Searcher):
     # Talk
 
     def _log(self, trial: Trial) -> None:
+        if self._verbose:
+            print(progress.line_of(self, trial), flush=True)
         if not logger.isEnabledFor(logging.INFO):
             return
         optimizer = self._ready()

@@ -40,6 +40,7 @@ class Note:
         started: when the process started, in the kernel's units; None where that is not known.
         saved_at: seconds since 1970.
         every: seconds between its last two saves.
+        thinking: seconds that its suggestions took.
     """
 
     host: str
@@ -48,10 +49,11 @@ class Note:
     started: int | None
     saved_at: float
     every: float
+    thinking: float = 0.0
 
     def __post_init__(self) -> None:
         fine = isinstance(self.host, str) and isinstance(self.machine, str) and type(self.pid) is int and self.pid > 0
-        numbers = all(isinstance(value, (int, float)) for value in (self.saved_at, self.every))
+        numbers = all(isinstance(value, (int, float)) for value in (self.saved_at, self.every, self.thinking))
         if not fine or not numbers or not (self.started is None or type(self.started) is int):
             raise ValueError("not a note of a driver")
 
@@ -78,10 +80,12 @@ class Note:
         return f"process {self.pid} on {self.host}"
 
 
-def sign(directory: Path, session: str, last: float | None) -> float:
+def sign(directory: Path, session: str, last: float | None, thinking: float = 0.0) -> float:
     """Leaves this process's note beside a snapshot; returns the time in it, to be given as `last` the next time."""
     now = time.time()
-    mine = Note(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()), now, 0.0 if last is None else now - last)
+    mine = Note(
+        socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()), now, 0.0 if last is None else now - last, thinking
+    )
     document.replace(directory / _FILE.format(session), json.dumps(asdict(mine)), beside(directory))
     return now
 
@@ -106,6 +110,14 @@ def refuse_second(directory: Path) -> None:
             )
         if note.lives:
             logger.warning("raytree: %s has driven this experiment and still runs; make sure that it does not any more", note)
+
+
+def at_work(directory: Path) -> tuple[bool, float | None]:
+    """Whether some driver is at work on an experiment, and the seconds that its suggestions took, if that is known."""
+    found = list(_notes(directory))
+    return any(note.lives or (note.fresh and not note.here) for note in found), max(
+        (note.thinking for note in found), default=None
+    )
 
 
 def _notes(directory: Path) -> Iterator[Note]:

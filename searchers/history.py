@@ -5,7 +5,9 @@ Reading the trials of a folder unpickles what Tune stored there: only do it with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +15,17 @@ from pyarrow import ArrowException
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 from ray.tune import ExperimentAnalysis, ResultGrid
 from ray.tune.experiment import Trial
-from ray.tune.result import DONE, TRIAL_ID
+from ray.tune.result import AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG, EXPR_RESULT_FILE, TRAINING_ITERATION, TRIAL_ID
 
 from raytree.errors import SettingError
+from raytree.space.flat import flatten
 from raytree.space.naming import name_of
 
 _WRITTEN = "Give the folder that Tune wrote: storage_path/name of the run."
+
+
+MOST_RESULTS = 10_000
+"""Of one trial that are read, the last ones."""
 
 
 class Past(NamedTuple):
@@ -66,6 +73,59 @@ def read_experiment(place: str | Path) -> ExperimentAnalysis:
         return ExperimentAnalysis(folder, storage_filesystem=files)
     except (ValueError, OSError, ArrowException):
         raise SettingError(str(place), "is not an experiment directory.", _WRITTEN) from None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A trial as its folder tells of it, over or not: configuration, status, last result, and all results on the way."""
+
+    id: str
+    config: dict
+    status: str
+    last: dict
+    history: tuple[dict, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The numbers that the trainable itself reported."""
+        known = {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG}
+        return [
+            str(k) for k, v in self.last.items() if isinstance(v, (int, float)) and k not in known and not isinstance(v, bool)
+        ]
+
+    def reports(self, metric: str) -> list[tuple[float, Any]]:
+        """(t, value) of every result that has the metric."""
+        found = []
+        for k, result in enumerate(self.history or ((self.last,) if self.last else ()), start=1):
+            flat = flatten(result)
+            if metric in flat:
+                t = flat.get(TRAINING_ITERATION)
+                found.append((float(t) if isinstance(t, (int, float)) else float(k), flat[metric]))
+        return found
+
+
+def read_told(place: str | Path) -> list[Told]:
+    """Every trial of an experiment, those that are running included, in their order.
+
+    Raises:
+        SettingError: if there is no experiment.
+    """
+    files, folder = _open(place)
+    trials = read_experiment(place).trials
+    return [Told(t.trial_id, t.config, t.status, t.last_result or {}, _results(files, folder, t)) for t in trials]
+
+
+def _results(files: FileSystem, folder: str, trial: Trial) -> tuple[dict, ...]:
+    """What a trial reported, one result a line in its folder; nothing where that cannot be read, or is unfinished."""
+    name = trial.storage.trial_dir_name if trial.storage is not None else ""
+    found = []
+    try:
+        with files.open_input_stream(f"{folder}/{name}/{EXPR_RESULT_FILE}") as stream:
+            for line in bytes(stream.readall()).splitlines()[-MOST_RESULTS:]:
+                found.append(json.loads(line))
+    except (OSError, ValueError, ArrowException):  # a line that is being written
+        pass
+    return tuple(result for result in found if isinstance(result, dict))
 
 
 def read_newest(place: str | Path, pattern: str) -> Iterator[tuple[str, bytes]]:

@@ -89,7 +89,8 @@ def test_our_own_spaces_too(module, capsys):
         ("..:y", "expected MODULE:NAME"),
         (".x:y", "expected MODULE:NAME"),
         ("a..b:y", "expected MODULE:NAME"),
-        ("tuning_module.py:y", "cannot import"),
+        ("tuning_module.py:y", "has no y"),
+        ("absent.py:y", "there is no file absent.py"),
     ],
 )
 def test_mistakes_are_explained(module, target, words, capsys):

@@ -338,7 +338,9 @@ def test_what_is_recommended_was_complete_once_anything_was(make):
 
 def plain_gain(posterior):
     """Log-EI alone."""
-    return Gain(lambda path, rows: log_improvement(posterior, path, rows), lambda path, row: log_improvement_slope(posterior, path, row))
+    return Gain(
+        lambda path, rows: log_improvement(posterior, path, rows), lambda path, row: log_improvement_slope(posterior, path, row)
+    )
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)

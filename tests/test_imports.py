@@ -24,6 +24,7 @@ ORDER = [
     "strategies",
     "optimizer",
     "optimizers",
+    "report",
 ]
 """raytree's parts from the bottom up: a part imports only from itself and from what stands before it."""
 

@@ -204,7 +204,7 @@ class SeedStrategy(Strategy):
     ) -> None:
         super().__init__(search)
         self.seeds, self.inference, self.entropy, self.by_direct = seeds, inference, entropy, by_direct
-        self.treatment, self._seed_key = treatment, seed_key
+        self.treatment, self.seed_key = treatment, seed_key
         self.chances = Chances(search)
         self._warned = False
 
@@ -349,13 +349,13 @@ class SeedStrategy(Strategy):
             logger.warning(
                 "raytree: the trainable seems to ignore config[%r]: trials of one seed vary as much as trials of different ones. "
                 "Seed everything random with it (data split, simulator, environment, numpy, the framework). If that is done, the "
-                "objective is chaotic, and nothing is wrong.", self._seed_key,
+                "objective is chaotic, and nothing is wrong.", self.seed_key,
             )  # fmt: skip
         elif between + noise < NO_EFFECT * posterior.target:
             self._warned = True
             logger.warning(
                 "raytree: the objective seems not to depend on config[%r]; if it is deterministic, TreeSearcher is quicker.",
-                self._seed_key,
+                self.seed_key,
             )
 
     # What was learnt
@@ -374,9 +374,17 @@ class SeedStrategy(Strategy):
         mean, high = fitted.scale.backward(prediction.mean), fitted.scale.backward(prediction.mean + prediction.sd)
         return View(rows, self.seeds.shown(pool), self.search.trials.sign * mean, high - mean, np.exp(scores))
 
+    def final(self) -> Fitted[HierarchicalPosterior]:
+        """The model to answer questions from."""
+        return self.fit(remember=False)
+
     def answer(self) -> Answer | None:
+        return self.answer_from(self.final)
+
+    def answer_from(self, fit: Callable[[], Fitted[HierarchicalPosterior]]) -> Answer | None:
+        """The answer that a model gives."""
         trials = self.inference.enough(self.search.trials.losses()).trials
-        return answer(self.search, trials, lambda: self.fit(False), lambda _, valid: list(valid), 0.0) or super().answer()
+        return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:
         if not self.ready():
@@ -385,7 +393,7 @@ class SeedStrategy(Strategy):
         def describe(fitted: Fitted[HierarchicalPosterior], trial: Trial, row: Array) -> dict[str, Prediction]:
             return {"target": fitted.posterior.predict(trial.path, row)}
 
-        return explained(self.search, title, lambda: self.fit(False), describe, self._notes)
+        return explained(self.search, title, self.final, describe, self._notes)
 
     def _notes(self, fitted: Fitted[HierarchicalPosterior]) -> Notes:
         p = fitted.posterior

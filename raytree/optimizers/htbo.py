@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -163,7 +163,7 @@ class TreedInference:
         """The leaves, in words."""
         posterior, lines = fitted.posterior, []
         for leaf, path in zip(posterior.leaves, posterior.root.walk(), strict=True):
-            rules = [self._rule(node, child) for node, child in itertools.pairwise(path)]
+            rules = [self.rule(node, child) for node, child in itertools.pairwise(path)]
             kernels = [part.process.kernel for part in leaf.parts]
             theta = np.mean([kernel.theta for kernel in kernels if isinstance(kernel, WarpedKernel)], axis=0)
             mean = self._search.trials.sign * float(fitted.scale.backward(np.array([theta[2]]))[0])
@@ -173,7 +173,8 @@ class TreedInference:
             lines.append(f"  {rule}: {len(path[-1].rows)} points, mean {mean:.4g}, length-scales {shown}")
         return Notes("leaves (points on a border are in both)\n" + "\n".join(lines))
 
-    def _rule(self, node: Node, child: Node) -> str:
+    def rule(self, node: Node, child: Node) -> str:
+        """What leads from a node to one of its children, in words."""
         space = self._search.space
         name, domain, _ = space.parameters[node.parameter]
         value = domain.render(domain.code(node.at))
@@ -323,9 +324,17 @@ class TreedStrategy(Strategy):
 
     # Answers
 
+    def final(self) -> Fitted[Partitioned]:
+        """The model to answer questions from."""
+        return self.fit(remember=False)
+
     def answer(self) -> Answer | None:
+        return self.answer_from(self.final)
+
+    def answer_from(self, fit: Callable[[], Fitted[Partitioned]]) -> Answer | None:
+        """The answer that a model gives."""
         trials = enough(self.search.trials.losses(), self.inference.block_of).trials
-        return answer(self.search, trials, lambda: self.fit(False), lambda _, valid: list(valid), 0.0) or super().answer()
+        return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:
         if not self.ready():
@@ -334,7 +343,7 @@ class TreedStrategy(Strategy):
         def describe(fitted: Fitted[Partitioned], trial: Trial, row: Array) -> dict[str, Prediction]:
             return {"model": fitted.posterior.predict(trial.path, row)}
 
-        return explained(self.search, title, lambda: self.fit(False), describe, self.inference.notes)
+        return explained(self.search, title, self.final, describe, self.inference.notes)
 
     # State
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 from raytree.space.naming import hidden, name_of
@@ -19,6 +20,22 @@ def draw(space: Space) -> str:
     paths = f"{space.n_paths:,} path" + ("s" if space.n_paths != 1 else "")
     head = f"{paths}, {space.d} parameters" + (f", {len(space.decisions)} of them decisions" if space.decisions else "")
     return "\n".join([head, *_lines(_children(space, space.template), "")])
+
+
+def draw_html(space: Space) -> str:
+    """The same as nested lists of HTML, branches open; everything is escaped."""
+    first = draw(space).splitlines()[0]
+    return f"<div><b>{escape(first)}</b>{_html(_children(space, space.template))}</div>"
+
+
+def _html(entries: list[Entry]) -> str:
+    items = [
+        f"<li><details open><summary>{escape(text)}</summary>{_html(below)}</details></li>"
+        if below
+        else f"<li>{escape(text)}</li>"
+        for text, below in entries
+    ]
+    return f'<ul style="list-style:none;padding-left:1.1em;margin:0">{"".join(items)}</ul>' if items else ""
 
 
 def _lines(entries: list[Entry], indent: str) -> list[str]:

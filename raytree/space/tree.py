@@ -414,6 +414,11 @@ class Space:
 
         return draw(self)
 
+    def _repr_html_(self) -> str:
+        from raytree.space.draw import draw_html
+
+        return draw_html(self)
+
     def __repr__(self) -> str:
         return f"Space({self.d} parameters, {self.n_paths} paths)"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.success import Success
 from raytree.space import Path
 from raytree.store import FAILED, Data, Status, Trial
-from raytree.strategies.base import Search
+from raytree.strategies.base import Answer, Search
 
 MOST_KNOWN = 256
 """Observations of one block of the model (a path, or everything): of more, the best half and an even selection of the rest."""
@@ -209,6 +209,32 @@ def checked(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
         raise ValueError(f"bad hyperparameter {value!r}")
     return float(value)
+
+
+class Remembering(Protocol):
+    """What a model remembers from one fit to the next, as JSON values."""
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Modelled(Protocol):
+    """A strategy with a model, as a report looks at it."""
+
+    search: Search
+
+    @property
+    def inference(self) -> Remembering: ...
+
+    def ready(self) -> bool: ...
+
+    def fit(self, remember: bool = True) -> Fitted[Any]: ...
+
+    def final(self) -> Fitted[Any]: ...
+
+    def answer_from(self, fit: Callable[[], Fitted[Any]]) -> Answer | None: ...
 
 
 class Inference(Protocol[P]):

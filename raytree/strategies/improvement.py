@@ -190,7 +190,11 @@ class ImprovementStrategy(Strategy):
         return self.inference.final(self.fidelity.known())
 
     def answer(self) -> Answer | None:
-        return answer(self.search, self.data().trials, self.final, self.fidelity.trusted, self.fidelity.doubt) or super().answer()
+        return self.answer_from(self.final)
+
+    def answer_from(self, fit: Callable[[], Fitted[Mixture]]) -> Answer | None:
+        """The answer that a model gives."""
+        return answer(self.search, self.data().trials, fit, self.fidelity.trusted, self.fidelity.doubt) or super().answer()
 
     def explain(self, title: str) -> Explanation:
         if not self.ready():

@@ -1,77 +1,78 @@
-"""The `raytree` command: look at a space before spending machine time on it."""
+"""`raytree space`, and where a space is: MODULE:NAME, or file.py:NAME."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import raytree
-from raytree.errors import RaytreeError, SettingError, SpaceError
+from raytree.errors import SettingError, SpaceError
 from raytree.space import Space
 
 MOST_SAMPLES = 10_000
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit code: 0, or 1 if a space cannot be shown, with the reason in one line."""
-    parser = argparse.ArgumentParser(prog="raytree", description="Bayesian optimization for search spaces with structure.")
-    parser.add_argument("--version", action="version", version=f"raytree {raytree.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    space = commands.add_parser("space", help="check a search space and draw it as a tree")
-    space.add_argument("target", metavar="MODULE:NAME", help="where the space is, such as my_project.tuning:space")
-    space.add_argument("--samples", type=_samples, default=3, help="random configurations to show (default 3)")
-    arguments = parser.parse_args(argv)
-    try:
-        _print(show_space(arguments.target, arguments.samples))
-    except RaytreeError as error:
-        print(f"raytree: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # whoever was reading has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+def run(arguments: argparse.Namespace) -> int:
+    """`raytree space`."""
+    show(show_space(arguments.target, arguments.samples))
     return 0
 
 
 def show_space(target: str, samples: int) -> str:
-    """The drawing of the space at MODULE:NAME, and some configurations from it.
+    """Checks the search space at MODULE:NAME or file.py:NAME, draws it, and shows some configurations from it.
 
     Raises:
         RaytreeError: if there is none, or it cannot be searched.
     """
-    space = _as_space(_load(target), target)
+    space = load_space(target)
     rng = np.random.default_rng(0)
     shown = [f"  {space.config(space.decode(row))}" for row in space.sample(rng, samples)]
     size = f"{int(space.size):,} configurations" if np.isfinite(space.size) else "infinitely many configurations"
     return "\n".join([str(space), f"{size}, at most {space.dimension} free parameters at once", "for example", *shown])
 
 
-def _samples(text: str) -> int:
+def samples(text: str) -> int:
     """A number of samples, for the parser of arguments."""
     if not text.isdecimal() or int(text) > MOST_SAMPLES:
         raise argparse.ArgumentTypeError(f"expected a number from 0 to {MOST_SAMPLES}, got {text}")
     return int(text)
 
 
-def _print(text: str) -> None:
+def show(text: str) -> None:
     """Prints; characters that the terminal does not know become question marks."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
 
 
+def load_space(target: str) -> Space:
+    """The space at MODULE:NAME or file.py:NAME.
+
+    Raises:
+        RaytreeError: if there is none, or it cannot be searched.
+    """
+    return _as_space(_load(target), target)
+
+
 def _load(target: str) -> Any:
-    """The value at MODULE:NAME. Importing runs the user's code, which may raise anything."""
-    module_name, _, name = target.partition(":")
+    """The value at MODULE:NAME or file.py:NAME. Importing runs the user's code, which may raise anything."""
+    module_name, _, name = target.rpartition(":")
+    folder = Path.cwd()
+    if module_name.endswith(".py"):
+        file = Path(module_name).expanduser()
+        if not file.is_file():
+            raise SettingError(target, f"there is no file {module_name}.", "Check the path.")
+        folder, module_name = file.resolve().parent, file.stem
+        if not module_name.isidentifier():
+            raise SettingError(target, f"{file.name} is no name of a module.", "Rename the file.")
     if not all(part.isidentifier() for part in (*module_name.split("."), *name.split("."))):
-        raise SettingError(target or "''", "expected MODULE:NAME.", "For example my_project.tuning:space.")
-    sys.path.insert(0, str(Path.cwd()))
+        raise SettingError(target or "''", "expected MODULE:NAME or file.py:NAME.", "For example my_project.tuning:space.")
+    sys.path.insert(0, str(folder))
     try:
         value: Any = importlib.import_module(module_name)
     except ImportError as error:
