@@ -75,3 +75,12 @@ def test_a_region_that_has_diverged_does_not_hide_the_others():
         z = bent(losses).forward(losses)
         assert np.ptp(z[losses < 1.0]) > 1.0
         assert np.ptp(z) < 8.0
+
+
+def test_a_loss_at_the_end_of_all_numbers_does_no_harm():
+    losses = np.array([1e308, 0.1, 0.2, 0.3, 0.4, 0.5, -1e308])
+    for transform in candidates(losses).values():
+        z = transform.forward(losses)
+        assert np.isfinite(z).all()
+        assert (np.diff(z[np.argsort(losses)]) >= 0.0).all()
+        assert np.isfinite(transform.backward(z)).all()

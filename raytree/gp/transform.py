@@ -39,6 +39,7 @@ LARGEST = 1e3
 _QUARTILE = 0.6745  # of a standard normal
 _FINE = 512  # places at which the curve is inverted, before so many steps of Newton's method
 _NEWTON = 4
+_HUGE = 1e300  # any u is less
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ class Transform:
     def _units(self, losses: Array) -> Array:
         """u; divided before differences are taken, so that 1e308 does not overflow."""
         unit = max(1.0, abs(self.centre))
-        return np.asarray((losses / unit - self.centre / unit) / (self.spread / unit))
+        with np.errstate(over="ignore"):
+            u = (losses / unit - self.centre / unit) / (self.spread / unit)
+        return np.clip(u, -_HUGE, _HUGE)
 
     def forward(self, losses: Array) -> Array:
         """(n,) z of finite losses (n,)."""
