@@ -103,6 +103,12 @@ class RaytreeSearcher(Searcher):
     CKPT_FILE_TMPL = "searcher-state-{}.json"
     optimizer_class: ClassVar[type[Optimizer]]
 
+    def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+        """Refuses a misspelt setting with the one that was probably meant, before Python does."""
+        own = [name for name in inspect.signature(RaytreeSearcher.__init__).parameters if name not in ("self", "method")]
+        check_names(cls.__name__, settings, list(dict.fromkeys([*own, *cls.optimizer_class.known_settings()])))
+        return super().__new__(cls)
+
     def __init__(
         self,
         space: Any = None,
@@ -155,9 +161,6 @@ class RaytreeSearcher(Searcher):
 
     def _check(self) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
-        own = [name for name in inspect.signature(RaytreeSearcher).parameters if name != "method"]
-        known = dict.fromkeys([*own, *self.optimizer_class.known_settings()])
-        check_names(type(self).__name__, self._settings, list(known))
         optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
         if self._space is None:
             return

@@ -11,6 +11,7 @@ import pytest
 import raytree
 import raytree.errors
 import raytree.searchers
+from raytree.searchers.base import RaytreeSearcher
 
 ROOT = Path(__file__).resolve().parent.parent
 DIRECTIVE = re.compile(r"^\.\. (currentmodule|autoclass|autofunction|automodule):: (\S+)((?:\n   :.*)*)", flags=re.MULTILINE)
@@ -67,3 +68,17 @@ def test_the_package_is_typed_and_has_one_version():
     assert (ROOT / "raytree" / "py.typed").exists()
     assert f"\nversion: {raytree.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\n## {raytree.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_a_searcher_names_every_setting_of_its_optimizer_with_the_same_default():
+    """Tune gives the budget; metric, mode, points and the rest are the searcher's own."""
+    for name in raytree.searchers.__all__:
+        kind = getattr(raytree.searchers, name)
+        if not issubclass(kind, RaytreeSearcher) or name == "RandomSearcher":
+            continue
+        mine = inspect.signature(kind).parameters
+        theirs = inspect.signature(kind.optimizer_class.__init__).parameters
+        settings = {n: p for n, p in theirs.items() if p.kind is p.KEYWORD_ONLY and n not in ("budget", "mode")}
+        assert {n for n, p in settings.items() if n not in mine} == set()
+        assert {n: p.default for n, p in settings.items()} == {n: mine[n].default for n in settings}
+        assert not any(p.kind is p.VAR_KEYWORD for p in mine.values())
