@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import ablations
 import surrogates
 import synthetic
 import trouble
@@ -35,6 +36,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "surrogates": lambda: _surrogates("surrogates.csv.gz", surrogates.GROUPS, {str(k): k for k in surrogates.LOOKED_AT}),
     "asha": lambda: _surrogates("surrogates-asha.csv.gz", {"six tasks": surrogates.CURVES}, surrogates.QUARTERS),
     "synthetic": lambda: synthetic.table(read(RESULTS / "synthetic.csv.gz")),
+    "ablations": lambda: ablations.table(read(RESULTS / "ablations.csv.gz")),
 }
 
 
