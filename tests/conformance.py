@@ -12,10 +12,9 @@ import sys
 from collections import Counter
 from typing import Any, ClassVar
 
-import cloudpickle
 import numpy as np
 import pytest
-from ray import tune
+from ray import cloudpickle, tune
 from ray.tune.experiment import Trial
 from ray.tune.search import ConcurrencyLimiter, Repeater
 from ray.tune.search.searcher import Searcher
