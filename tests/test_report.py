@@ -166,12 +166,11 @@ def test_a_trial_is_predicted_without_its_own_value():
     assert found[10].mean < 1.5
     assert found[10].z > 2.0
     smooth = TreeOptimizer({"x": Float(0.0, 1.0)}, seed=0)
-    for x in np.linspace(0.0, 1.0, 21):
-        smooth.give({"x": float(x)}, math.sin(3 * x))
-    errors = [
-        abs(fit.mean - smooth_value) for fit, smooth_value in ((f, math.sin(3 * f.trial / 20)) for f in view_of(smooth).fits)
-    ]
-    assert float(np.median(errors)) < 0.02
+    for x in np.linspace(0.0, 1.0, 11):
+        smooth.give({"x": float(x)}, math.sin(6 * x))
+    errors = [abs(fit.mean - math.sin(6 * fit.trial / 10)) for fit in view_of(smooth).fits]
+    assert float(np.median(errors)) < 0.2
+    assert max(errors) > 0.01  # at the ends: told of them, it would know them to many digits
 
 
 @pytest.mark.parametrize("make", [searches.seeded, searches.pooled, lambda: searches.searched(20, kind=CondKernelOptimizer)])
@@ -231,7 +230,16 @@ def test_learning_curves_and_rungs():
     assert view.rungs == [(3.0, 8), (9.0, 8)]
     assert max(c.t[-1] for c in view.curves) == 27
     assert view.trials.status.count("stopped") == 16
-    assert view.trials.status[view.branches[0].leader] == "finished"  # never one that was not seen at its end
+
+
+def test_what_was_never_seen_at_its_end_does_not_lead_a_branch():
+    optimizer = searches.stopped()
+    optimizer.adopt("short", {"lr": 0.02, "width": 99})
+    optimizer.report("short", -4.0, 1)
+    optimizer.tell("short", -5.0, 9)
+    view = view_of(optimizer, details=False)
+    assert view.trials.status[view.branches[0].leader] == "finished"
+    assert view.trials.id[view.branches[0].leader] != "short"
 
 
 def test_seeds_partition_and_pool():
