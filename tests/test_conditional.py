@@ -65,7 +65,9 @@ def slow_kernel(model, theta, row_a, row_b):
         return 0.0
     a, b = model.inputs(row_a[None])[0], model.inputs(row_b[None])[0]
     lengths = np.exp(theta[2:])
-    distance = sum((abs(x - y) / lengths[k]) ** KERNELS[model.kernel_name].power for x, y, k in zip(a, b, model.inputs.length, strict=True))
+    distance = sum(
+        (abs(x - y) / lengths[k]) ** KERNELS[model.kernel_name].power for x, y, k in zip(a, b, model.inputs.length, strict=True)
+    )
     if KERNELS[model.kernel_name] is MATERN52:
         r = math.sqrt(5 * distance)
         return math.exp(theta[1]) * (1 + r + r * r / 3) * math.exp(-r)
@@ -190,7 +192,9 @@ def test_covariance_structure_of_figures_2_to_4():
 def test_blocks_without_data_predict_the_prior_and_childless_branches_differ():
     space = Space({"model": Categorical([{"kind": "gnb"}, {"kind": "lda"}, {"kind": "knn", "n": Integer(1, 9)}])})
     rows = np.array([space.encode(space.point({"model": {"kind": "gnb"}}))])
-    model = ConditionalModel(space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, np.array([1.5]), space.paths_of(rows))
+    model = ConditionalModel(
+        space, Inputs(space, "hamming", True, 2, 0), "conditional", rows, np.array([1.5]), space.paths_of(rows)
+    )
     theta = model.start()
     posterior = model.posterior(theta)
     lda = space.encode(space.point({"model": {"kind": "lda"}}))
@@ -481,11 +485,14 @@ def test_looking_changes_nothing_whatever_the_inference():
 
 
 def test_eight_suggestions_at_once_are_different_and_in_sensible_places():
-    optimizer = CondKernelOptimizer(MODELS, seed=2, num_initial=10)
-    minimise(optimizer, svm_like, 14)
-    asked = [optimizer.ask().config for _ in range(8)]
-    assert len({str(config) for config in asked}) == 8
-    assert np.median([svm_like(config) for config in asked]) < 0.2
+    medians = []
+    for seed in (1, 2, 3):
+        optimizer = CondKernelOptimizer(MODELS, seed=seed, num_initial=10)
+        minimise(optimizer, svm_like, 14)
+        asked = [optimizer.ask().config for _ in range(8)]
+        assert len({str(config) for config in asked}) == 8
+        medians.append(np.median([svm_like(config) for config in asked]))
+    assert np.median(medians) < 0.2
 
 
 def test_settings_are_checked():

@@ -8,10 +8,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from raytree.store import Observations, Status, as_value
 from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Float, Space
+from raytree.store import Observations, Status, as_value
 
 SPACE = Space({"x": Float(0, 1)})
 

@@ -188,7 +188,9 @@ def test_a_leaf_that_was_hardly_tried_may_surprise_more():
     row = space.on_path(unseen, np.full((1, space.d), 0.5))
     mean, sd = posterior.predict(unseen, row)
     far = mean[0] - 6.0 * sd[0]
-    assert log_improvement(replace(posterior, lowest=far), unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
+    assert (
+        log_improvement(replace(posterior, lowest=far), unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
+    )
 
 
 def test_noise_is_found_from_a_start_without_any():
