@@ -170,14 +170,13 @@ def ei(space: Space, **settings: Any) -> Optimizer:
 
 def mes(space: Space, **settings: Any) -> Optimizer:
     """Max-value entropy on one realization: with a single seed nothing tells target and realization apart."""
-    return BOSHOptimizer(space, num_initial=space.d + 3, realizations=[0], check=False, transform="linear", **settings)
+    return BOSHOptimizer(space, num_initial=space.d + 3, realizations=[0], acquisition="gibbon", transform="linear", **settings)
 
 
 METHODS: dict[str, Callable[[Objective, int, int], Any]] = {
     "bosh": lambda o, b, s: Bosh(o, b, s),
+    "bosh-gibbon": lambda o, b, s: Bosh(o, b, s, acquisition="gibbon"),
     "bosh-mumbo": lambda o, b, s: Bosh(o, b, s, acquisition="mumbo"),
-    "bosh-all": lambda o, b, s: Bosh(o, b, s, max_realizations="all"),
-    "bosh-unchecked": lambda o, b, s: Bosh(o, b, s, check=False),
     "bosh-paper": lambda o, b, s: Bosh(o, b, s, **PAPER),
     "fixed-ei": lambda o, b, s: Strategy(o, b, s, ei, redrawn=False),
     "fixed-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=False),

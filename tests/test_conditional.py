@@ -485,11 +485,14 @@ def test_looking_changes_nothing_whatever_the_inference():
 
 
 def test_eight_suggestions_at_once_are_different_and_in_sensible_places():
-    optimizer = CondKernelOptimizer(MODELS, seed=2, num_initial=10)
-    minimise(optimizer, svm_like, 14)
-    asked = [optimizer.ask().config for _ in range(8)]
-    assert len({str(config) for config in asked}) == 8
-    assert np.median([svm_like(config) for config in asked]) < 0.2
+    medians = []
+    for seed in (1, 2, 3):
+        optimizer = CondKernelOptimizer(MODELS, seed=seed, num_initial=10)
+        minimise(optimizer, svm_like, 14)
+        asked = [optimizer.ask().config for _ in range(8)]
+        assert len({str(config) for config in asked}) == 8
+        medians.append(np.median([svm_like(config) for config in asked]))
+    assert np.median(medians) < 0.2
 
 
 def test_settings_are_checked():

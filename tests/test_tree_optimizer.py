@@ -176,7 +176,7 @@ def test_known_and_promising_paths():
     optimizer = TreeOptimizer(space, seed=0, num_initial=8)
     minimise(optimizer, lambda config: len(str(config)), 12)
     fitted = optimizer.strategy.fit()
-    best = promising(space, space.paths(), lambda p, rows: optimistic(fitted.posterior, p, rows, fitted.best), 2, rng)
+    best = promising(space, space.paths(), lambda p, rows: optimistic(fitted.posterior.parts[0], p, rows, fitted.best), 2, rng)
     assert len(best) == 2
     assert set(best) <= set(space.paths())
 
@@ -187,16 +187,16 @@ def test_known_and_promising_paths():
 def test_path_ei_against_monte_carlo():
     optimizer = TreeOptimizer(tree_function("small", "balanced", "linear").space, seed=0, num_initial=8)
     minimise(optimizer, tree_function("small", "balanced", "linear"), 10)
-    fitted = optimizer.strategy.fit()
+    (posterior,) = optimizer.strategy.fit().posterior.parts
     space = optimizer.space
     rng = np.random.default_rng(0)
     for path in space.paths():
         row = space.on_path(path, rng.random((1, space.d)))
-        prediction = fitted.posterior.predict_path(path, row)
+        prediction = posterior.predict_path(path, row)
         draws = prediction.mean[0] + prediction.sd[0] * rng.normal(size=2_000_000)
         best = float(prediction.mean[0] - prediction.sd[0])
         improvement = np.maximum(0, best - draws).mean()
-        assert np.exp(log_path_ei(fitted.posterior, path, row, best)[0]) == pytest.approx(improvement, rel=0.02)
+        assert np.exp(log_path_ei(posterior, path, row, best)[0]) == pytest.approx(improvement, rel=0.02)
 
 
 def test_two_step_search_takes_the_path_and_shared_setting_of_the_best_path_ei():
@@ -206,10 +206,10 @@ def test_two_step_search_takes_the_path_and_shared_setting_of_the_best_path_ei()
     space = objective.space
     fitted = optimizer.strategy.fit()
     row = next(iter(optimizer.strategy.propose(0, np.random.default_rng(1))))
-    chosen = log_path_ei(fitted.posterior, space.path_of(row), row[None], fitted.best)[0]
+    chosen = log_path_ei(fitted.posterior.parts[0], space.path_of(row), row[None], fitted.best)[0]
     others = [
         log_path_ei(
-            fitted.posterior, path, space.on_path(path, np.random.default_rng(2).random((400, space.d))), fitted.best
+            fitted.posterior.parts[0], path, space.on_path(path, np.random.default_rng(2).random((400, space.d))), fitted.best
         ).max()
         for path in space.paths()
     ]
