@@ -428,7 +428,7 @@ class Observations:
         """What all trials have said, running ones included: some reports of each, the last one among them."""
         for trial in self._ordered:
             if trial.number not in self._curves:
-                self._curves[trial.number] = _thinned(trial)
+                self._curves[trial.number] = _thinned(trial.reports)
         said = [self._curves[k] for k in range(len(self._ordered))]
         counts = np.array([len(part) for part in said], dtype=int)
         if not counts.any():
@@ -447,15 +447,14 @@ class Observations:
 
 
 def _on_grid(reports: dict[float, float | None], factor: float) -> dict[float, float | None]:
-    """The last reports that are a factor apart in t; the last one and the last finite one are among them."""
+    """The last reports that are a factor apart in t; the last one, and all that models see, are among them."""
     times = sorted(reports)
     kept = times[:1]
     for t in times[1:]:
         if t >= factor * kept[-1]:
             kept.append(t)
-    finite = [t for t in times if reports[t] is not None]
-    chosen = sorted({*kept[-MAX_REPORTS // 2 :], *finite[-1:], times[-1]})
-    return {t: reports[t] for t in chosen}
+    seen = [t for t, _ in _thinned(reports)]
+    return {t: reports[t] for t in sorted({*kept[-MAX_REPORTS // 2 :], *seen, times[-1]})}
 
 
 def fidelity(t: Any, full_t: float) -> Any:
@@ -470,9 +469,9 @@ def _imputed(losses: Array) -> float:
     return float(worst + (0.5 * span if math.isfinite(span) and span > 0 else max(1e-3, 1e-3 * abs(worst))))
 
 
-def _thinned(trial: Trial) -> list[tuple[float, float]]:
-    """A trial's finite reports on a geometric grid in t, and the last."""
-    finite = sorted((t, value) for t, value in trial.reports.items() if value is not None)
+def _thinned(reports: dict[float, float | None]) -> list[tuple[float, float]]:
+    """Finite reports on a geometric grid in t, and the last: what models see."""
+    finite = sorted((t, value) for t, value in reports.items() if value is not None)
     kept: list[tuple[float, float]] = []
     for t, value in finite:
         if not kept or t >= RUNGS * kept[-1][0]:
