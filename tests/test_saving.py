@@ -188,7 +188,7 @@ def test_a_snapshot_that_is_whole_but_not_yours_is_not_passed_over(tmp_path):
     with pytest.raises(StateError, match="RandomSearcher"):
         TreeSearcher().restore_from_dir(str(tmp_path))
     newer = tmp_path / "searcher-state-2026-01-03.json"
-    newer.write_text(saved(started()).replace('"version": 1', '"version": 99', 1))
+    newer.write_text(saved(started()).replace('"version": 2', '"version": 99', 1))
     with pytest.raises(StateError, match="newer raytree"):
         TreeSearcher().restore_from_dir(str(tmp_path))
 
