@@ -80,14 +80,20 @@ MUTATIONS = [
     Mutation("infinity is a number", STORE, "return value if math.isfinite(value) else None", "return value if value == value else None"),
     Mutation("arrays of one number are none", STORE, 'getattr(raw, "size", None) == 1', "False"),
     # What is made of it
-    Mutation("short trials are complete", STORE, "trial.t is None or trial.t >= enough]", "True]"),
-    Mutation("no trial is complete before one is", STORE, "if (trial.t or 0.0) > longest / RUNGS]", "if False]"),
+    Mutation("short trials are complete", STORE, "finished & (times >= self.full_t * (1.0 - 1e-9))", "finished & (times >= 0.0)"),
+    Mutation("no trial is complete before one is", STORE, "finished & (times > times[finished].max() / RUNGS)", "finished & (times < 0.0)"),
     Mutation("stopped trials are finished", STORE, "Status.STOPPED if early(trial) else trial.status", "trial.status"),
     Mutation("trials that ended by themselves are stopped", STORE, "trial.ending is Ending.AT_A_REPORT and (", "("),
     Mutation("larger is better though smaller is", STORE, 'return 1.0 if self.mode == "min" else -1.0', 'return 1.0 if self.mode == "max" else -1.0'),
-    Mutation("errors count as bad though they are to be ignored", STORE, 'if self.on_error == "penalize" else {Status.INVALID}\n        finished', 'if True else {Status.INVALID}\n        finished'),
+    Mutation("errors count as bad though they are to be ignored", STORE, 'return FAILED if self.on_error == "penalize" else', "return FAILED if True else"),
     Mutation("bad trials are good", STORE, "return float(worst + (", "return float(losses.min() - ("),
+    Mutation("what is told of a trial is not taken over", STORE, "        self._columns.set(trial)\n", "        pass\n"),
+    Mutation("what is reported is taken over at the end only", STORE, "            trial.value, trial.t = value, t\n        self.note(trial)\n", "            trial.value, trial.t = value, t\n"),
+    Mutation("a discarded value goes on counting", STORE, "= Status.ERRORED, None, None\n        self.note(trial)\n", "= Status.ERRORED, None, None\n"),
+    Mutation("the longest trial is the longest for ever", STORE, "self._furthest[k] = max(trial.reports, default=1.0)", "self._furthest[k] = max(self._furthest[k], max(trial.reports, default=1.0))"),
+    Mutation("rows beyond the first sixteen are lost", STORE, "self._rows = np.vstack([self._rows, np.empty_like(self._rows)])", "self._rows = np.vstack([np.empty_like(self._rows), self._rows])"),
     # States
+    Mutation("what was restored is not taken over", LOOP, "        self.observations.note(trial)\n", ""),
     Mutation("reports are not saved", LOOP, '"reports": [[t, value] for t, value in trial.reports.items()]', '"reports": []'),
     Mutation("values are saved as t", LOOP, '        "t": trial.t,\n', '        "t": trial.value,\n'),
     Mutation("who was taken up again is not saved", LOOP, '"provisional": trial.provisional', '"provisional": False'),
@@ -118,11 +124,17 @@ def fuzz(sequences: int = SEQUENCES) -> None:
         )
 
 
+def source_of(file: str) -> Path:
+    """Where a file of the package is in the repository."""
+    return ROOT / file.replace("raytree/searchers/", "searchers/")
+
+
 def mutated(mutation: Mutation, folder: Path) -> None:
     """A copy of the package and the tests in a folder, with one line broken."""
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("raytree", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=ignore)  # what raytree/searchers links to is copied with it
+    ignore = shutil.ignore_patterns("__pycache__", "searchers")
+    shutil.copytree(ROOT / "raytree", folder / "raytree", ignore=ignore)
+    shutil.copytree(ROOT / "searchers", folder / "raytree" / "searchers", ignore=ignore)
+    shutil.copytree(ROOT / "tests", folder / "tests", ignore=ignore)
     path = folder / mutation.file
     path.write_text(path.read_text().replace(mutation.old, mutation.new))
 

@@ -10,8 +10,9 @@ import pytest
 
 from raytree.optimizers.bosh import BOSHOptimizer
 from raytree.optimizers.htbo import HTBOOptimizer
+from raytree.optimizers.random import RandomOptimizer
 from raytree.space import Float, Space
-from raytree.store import Observations, Status, as_value
+from raytree.store import FAILED, KEPT_REPORTS, Observations, Status, as_value, fidelity
 
 SPACE = Space({"x": Float(0, 1)})
 
@@ -129,6 +130,68 @@ def test_while_no_trial_is_complete_the_longest_ones_are():
     assert len(made.losses().losses) == 3
     made.finish("d", 1.0, 100)
     assert [trial.id for trial in made.complete()] == ["d"]
+
+
+def test_the_longest_trial_is_the_longest_that_is_known_now_also_after_a_restore():
+    """A trial that is tried again from an earlier t takes back how far it got."""
+    optimizer = RandomOptimizer(SPACE, seed=0, max_t="auto")
+    for last in (5, 4):
+        suggestion = optimizer.ask()
+        optimizer.report(suggestion.id, 1.0, 10)
+        assert optimizer.observations.full_t == 10.0
+        optimizer.tell(suggestion.id, 1.0, t=last)
+        assert optimizer.observations.full_t == 5.0
+    again = RandomOptimizer.from_state(optimizer.state())
+    for store in (optimizer.observations, again.observations):
+        assert store.full_t == 5.0
+        assert [trial.id for trial in store.complete()] == ["0"]
+
+
+@pytest.mark.parametrize("last", [1.0, math.nan])
+def test_of_many_reports_the_last_and_the_last_finite_one_stay_when_a_trial_has_ended(last):
+    made = store(1, max_t=100)
+    for t in range(1, 60):
+        made.report("a", 1.0 / t, t)
+    made.report("a", last, 60)
+    made.end("a")
+    trial = made.trials["a"]
+    assert len(trial.reports) <= KEPT_REPORTS + 1
+    assert max(trial.reports) == 60
+    assert trial.reports[trial.t] == trial.value == (1.0 / 59 if math.isnan(last) else last)
+    assert made.curves().losses[-1] == trial.value
+    assert made.curves().rows[-1, -1] == pytest.approx(fidelity(trial.t, 100))
+
+
+def test_what_is_asked_of_all_trials_is_what_each_of_them_says():
+    """Rows, values and states are kept in arrays: after any events they are those of the trials, however many there are."""
+    rng = np.random.default_rng(0)
+    made = Observations(SPACE, "max", max_t=9)
+    for k in range(70):
+        made.add(str(k), (float(rng.random()),))
+        for _ in range(3):
+            trial_id = str(rng.integers(k + 1))
+            event = int(rng.integers(5))
+            if event == 0:
+                made.report(trial_id, float(rng.normal()), int(rng.integers(1, 10)))
+            elif event == 1:
+                made.finish(trial_id, float(rng.normal()) if rng.random() < 0.8 else math.nan, int(rng.integers(1, 10)))
+            elif event == 2:
+                made.end(trial_id, by_itself=bool(rng.integers(2)))
+            elif event == 3:
+                made.fail(trial_id)
+            else:
+                made.discard_value(trial_id)
+        for status in Status:
+            each = [trial.id for trial in made if trial.status is status]
+            assert [trial.id for trial in made.with_status(status)] == each
+            assert made.count(status) == len(each)
+        for data in (made.losses(), made.curves()):
+            for row, loss, path, trial, number, failed in zip(*data, strict=True):
+                np.testing.assert_array_equal(row[:1], trial.row)
+                assert (path, number, failed) == (trial.path, int(trial.id), trial.status in FAILED)
+                assert failed or -loss in trial.reports.values()
+        best = made.best()
+        assert best is None or best.value == max(trial.value for trial in made.complete())
 
 
 @pytest.mark.parametrize("make", [HTBOOptimizer, BOSHOptimizer])
