@@ -91,7 +91,6 @@ MUTATIONS = [
     Mutation("what is reported is taken over at the end only", STORE, "            trial.value, trial.t = value, t\n        self.note(trial)\n", "            trial.value, trial.t = value, t\n"),
     Mutation("a discarded value goes on counting", STORE, "= Status.ERRORED, None, None\n        self.note(trial)\n", "= Status.ERRORED, None, None\n"),
     Mutation("the longest trial is the longest for ever", STORE, "self._furthest[k] = max(trial.reports, default=1.0)", "self._furthest[k] = max(self._furthest[k], max(trial.reports, default=1.0))"),
-    Mutation("rows beyond the first sixteen are lost", STORE, "self._rows = np.vstack([self._rows, np.empty_like(self._rows)])", "self._rows = np.vstack([np.empty_like(self._rows), self._rows])"),
     # States
     Mutation("what was restored is not taken over", LOOP, "        self.observations.note(trial)\n", ""),
     Mutation("reports are not saved", LOOP, '"reports": [[t, value] for t, value in trial.reports.items()]', '"reports": []'),

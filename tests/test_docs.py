@@ -16,7 +16,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "integrations/carps/README.md")
 LINKED = [*PAGES, *(ROOT / name for name in OTHERS)]
 SLOTS = 1  # of Ray: most of the time would go into starting processes
-PICTURE = "docs/images/report.png"  # drawn by the report
 INCLUDED = re.compile(r"^```\{include\} (\S+)", flags=re.MULTILINE)
 
 
@@ -52,7 +51,7 @@ def anchors(page: Path) -> set[str]:
 def test_links_lead_somewhere(page):
     text = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
-        if target.startswith(("https://", "http://")) or (target == PICTURE and not (ROOT / PICTURE).parent.exists()):
+        if target.startswith(("https://", "http://")):
             continue
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
