@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ablations
+import bosh_pools
 import surrogates
 import synthetic
 import trouble
@@ -36,6 +37,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "surrogates": lambda: _surrogates("surrogates.csv.gz", surrogates.GROUPS, {str(k): k for k in surrogates.LOOKED_AT}),
     "asha": lambda: _surrogates("surrogates-asha.csv.gz", {"six tasks": surrogates.CURVES}, surrogates.QUARTERS),
     "synthetic": lambda: synthetic.table(read(RESULTS / "synthetic.csv.gz")),
+    "seeds": lambda: bosh_pools.table(read(RESULTS / "bosh-pools.csv.gz")),
     "ablations": lambda: ablations.table(read(RESULTS / "ablations.csv.gz")),
 }
 

@@ -581,7 +581,7 @@ class SearcherConformance:
         before = saved(other)
         path = tmp_path / "state"
         altered = text.replace('"status":"finished"', '"status":"running"', 1)
-        newer = text.replace('"version": 1', '"version": 99')
+        newer = text.replace('"version": 2', '"version": 99')
         contents = [b"", b"\x80\x04pickle", text[:-100].encode(), altered.encode(), b"{}", newer.encode()]
         for content in contents:
             path.write_bytes(content)

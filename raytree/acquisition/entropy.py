@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from raytree.gp import linalg
@@ -122,6 +121,8 @@ def exact_maxima(mean: Array, covariance: Array, draws: int, rng: np.random.Gene
 
 def gumbel_maxima(mean: Array, sd: Array, draws: int, rng: np.random.Generator) -> Array:
     """(draws,) maxima at k places taken as independent, by a Gumbel law through their quartiles (Wang and Jegelka 2017)."""
+    from scipy.optimize import brentq  # takes a while
+
     low, high = float(np.min(mean - 5.0 * sd)), float(np.max(mean + 8.0 * sd))
 
     def quantile(p: float) -> float:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from raytree.design import shifted_net
 from raytree.gp.linalg import Array
@@ -229,6 +228,8 @@ def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int, tolerance
         if value > best.value:
             best = Candidate(value, start.path, row.copy())
         return -value, -gradient[box.continuous]
+
+    from scipy.optimize import minimize  # takes a while
 
     minimize(
         negative, start.row[box.continuous], jac=True, method="L-BFGS-B", bounds=box.bounds,

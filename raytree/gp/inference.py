@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from raytree.gp.linalg import Array
 
@@ -75,6 +74,8 @@ def fit(objective: Objective, start: Array, bounds: Array, max_evaluations: int)
         if value < best.value:
             best = Found(theta.copy(), value)
         return value, gradient
+
+    from scipy.optimize import minimize  # takes a while
 
     minimize(guarded, best.theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": max_evaluations, "maxcor": 12})
     return best

@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.special import ndtri
 
 from raytree.gp.linalg import Array
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicHermiteSpline
 
 REFERENCE = 16
 """The least number of results that ranks and spread are taken from."""
@@ -61,6 +64,8 @@ class Transform:
     @cached_property
     def _curve(self) -> CubicHermiteSpline:
         """The curve in s: monotone, and as steep as the linear half where they meet, if that is possible."""
+        from scipy.interpolate import CubicHermiteSpline, PchipInterpolator  # takes a while
+
         s, z = self.knots, self.heights
         steps = np.diff(z) / np.diff(s)
         slopes = PchipInterpolator(s, z).derivative()(s) if len(s) > 2 else np.repeat(steps, 2)

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, direct
 
 from raytree.acquisition.entropy import ACQUISITIONS, exact_maxima, gumbel_maxima, log_batch_entropy
 from raytree.acquisition.knowledge import Knowledge
@@ -429,6 +428,8 @@ def _by_path(posterior: HierarchicalPosterior, which: np.ndarray) -> dict[Path, 
 
 def _by_direct(space: Space, score: Score, rng: np.random.Generator) -> list[Candidate]:
     """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""
+    from scipy.optimize import Bounds, direct  # takes a while
+
     box, path = box_of(space, ()), space.paths()[0]
     found = direct(lambda x: -float(score(path, x[None])[0]), Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000)
     rows = np.vstack([found.x, space.sample(rng, 16)])
