@@ -30,8 +30,9 @@ from raytree.gp.inference import Found, Member, ensemble, fit
 from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
 from raytree.gp.likelihood import Blocks, Stack, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import FeatureMap, Gaussian, NoFeatures, PathFeatures, Process, posterior
+from raytree.gp.posterior import Gaussian, posterior
 from raytree.gp.priors import horseshoe, normal
+from raytree.gp.process import FeatureMap, NoFeatures, PathFeatures, Process
 from raytree.models.inputs import Inputs
 from raytree.space import Path, Space
 

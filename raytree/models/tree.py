@@ -29,8 +29,9 @@ from raytree.gp.inference import Found, Member, ensemble, fit
 from raytree.gp.kernels import distances, matern52, squared_differences
 from raytree.gp.likelihood import Blocks, Slopes, Stack, negative_log_likelihood, stacked
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import Gaussian, Process, posterior
+from raytree.gp.posterior import Gaussian, posterior
 from raytree.gp.priors import normal
+from raytree.gp.process import Process
 from raytree.models.features import EDGE, ROOT, SHARED, TREND, Features, is_unordered
 from raytree.space import Path, Space
 

@@ -27,8 +27,9 @@ from raytree.gp.inference import Found, fit
 from raytree.gp.kernels import MATERN52, distances
 from raytree.gp.likelihood import Blocks, Stack, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import Gaussian, Mixture, Prediction, Process, posterior
+from raytree.gp.posterior import Gaussian, Mixture, Prediction, posterior
 from raytree.gp.priors import horseshoe, normal
+from raytree.gp.process import Process
 from raytree.models.inputs import Inputs
 from raytree.models.partition import SMALLEST, Node, boxes, grow, leaf_numbers
 from raytree.space import Path, Space

@@ -20,13 +20,13 @@ from raytree.gp.posterior import Gaussian, Mixture, Posterior
 from raytree.models.hierarchical import HierarchicalPosterior
 from raytree.models.treed import Partitioned
 from raytree.optimizer import Optimizer, Recommendation
-from raytree.optimizers.bosh import SeedStrategy
-from raytree.optimizers.htbo import TreedStrategy
-from raytree.optimizers.pool import Pool
 from raytree.optimizers.tree import TreeOptimizer
 from raytree.space import Path, Space
 from raytree.store import Status, Trial
 from raytree.strategies.fitted import Fitted, Modelled
+from raytree.strategies.pool import Pool
+from raytree.strategies.seeds import SeedStrategy
+from raytree.strategies.treed import TreedStrategy
 
 NEVER = 10**9
 """As the number of trials of the last fit: hyperparameters stay as they are."""
