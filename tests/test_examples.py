@@ -24,6 +24,8 @@ SHOWN = {
     "warehouses.py": "where its own day had said",
 }
 """What an example prints at its end."""
+QUICK = ("asha.py", "classifiers.py", "warehouses.py")
+"""One for each kind of space; the others are for `make test-slow`."""
 
 
 def run(name: str, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +50,7 @@ def test_help_explains_every_option(name, capsys, monkeypatch):
     assert all(action.help for action in parsers[0]._actions)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SHOWN])
 def test_an_example_runs_and_shows_its_point(name, local_ray, tmp_path, capsys, monkeypatch):
     if name == "lunar_lander.py":
         pytest.importorskip("Box2D", reason="gymnasium[box2d] is not installed")

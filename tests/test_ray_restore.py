@@ -56,7 +56,14 @@ def test_what_is_lost_doubled_missing_or_misreported_is_counted(change, expected
 # Killed drivers
 
 
-@pytest.mark.parametrize(("scheduler", "moments"), [("none", [0.2, 0.6]), ("asha", [0.4])], ids=["alone", "asha"])
+@pytest.mark.parametrize(
+    ("scheduler", "moments"),
+    [
+        pytest.param("none", [0.5], id="once"),
+        pytest.param("none", [0.2, 0.6], id="twice", marks=pytest.mark.slow),  # the same, longer
+        pytest.param("asha", [0.4], id="asha", marks=pytest.mark.slow),
+    ],
+)
 def test_killing_the_driver_loses_nothing_older_than_the_snapshot(scheduler, moments, tmp_path):
     report = survive("TreeSearcher", tmp_path, moments, np.random.default_rng(len(scheduler)), scheduler)
     assert report.ended
