@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import qmc
 
 from raytree.gp.linalg import Array
 from raytree.report.belief import Belief, grouped
@@ -40,6 +39,8 @@ def shares(expected: Callable[[Array], Array], varied: Sequence[int], d: int, se
     n = POINTS
     while n > 32 and n * (len(varied) + 2) > MOST_PREDICTIONS:
         n //= 2
+    from scipy.stats import qmc  # takes most of a second
+
     drawn = qmc.Sobol(2 * len(varied), scramble=True, rng=np.random.default_rng(seed)).random(n)
     a, b = np.full((n, d), 0.5), np.full((n, d), 0.5)
     a[:, varied], b[:, varied] = drawn[:, : len(varied)], drawn[:, len(varied) :]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import qmc
 
 from raytree.gp.linalg import Array
 from raytree.report.belief import Belief
@@ -93,6 +92,8 @@ def _untried(belief: Belief, path: Path, rows: Array) -> Array:
     space, left = belief.space, belief.candidates()
     if left is not None:
         return left[[found == path for found in space.paths_of(left)]]
+    from scipy.stats import qmc  # takes most of a second
+
     drawn = qmc.Sobol(max(1, space.d), scramble=True, rng=np.random.default_rng(0)).random(LOOKED_AT)[:, : space.d]
     near = rows[np.argsort(belief.z(path, rows)[0], kind="stable")[:8]]
     spread = np.random.default_rng(0).normal(scale=0.05, size=(16, len(near), space.d))
