@@ -100,7 +100,7 @@ def table(rows: list[dict[str, str]]) -> str:
             value = (value - best) / (median - best) if np.isfinite(value) else 1.0
         scores.setdefault((row["method"], suite), {}).setdefault((task, int(row["seed"])), []).append(value)
     lines = []
-    for part in PARTS:
+    for part in (part for part in PARTS if any((part, suite) in scores for suite in SUITES)):
         cells = [part]
         for suite in SUITES:
             mine, whole = scores.get((part, suite), {}), scores.get(("everything on", suite), {})
