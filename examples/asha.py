@@ -22,7 +22,7 @@ from mlp import normalise, shared_topology, split, untrained
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
-from raytree.searchers import TreeSearcher
+from raytree.searchers import ProgressCallback, TreeSearcher
 
 RUNGS = (1, 3, 9, 27, 81)
 
@@ -73,8 +73,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples, arguments.epochs = 6, 3
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     searcher = TreeSearcher(space=space(), metric="error", mode="min", max_t=arguments.epochs, seed=arguments.seed)
@@ -86,7 +84,9 @@ def main() -> None:
             scheduler=ASHAScheduler(metric="error", mode="min", max_t=arguments.epochs, grace_period=1, reduction_factor=3),
             reuse_actors=True,
         ),
-        run_config=tune.RunConfig(verbose=0, checkpoint_config=tune.CheckpointConfig(num_to_keep=1)),
+        run_config=tune.RunConfig(
+            verbose=0, callbacks=[ProgressCallback(searcher)], checkpoint_config=tune.CheckpointConfig(num_to_keep=1)
+        ),
     ).fit()
     spent = sum(result.metrics.get("training_iteration", 0) for result in results if result.metrics)
     print(f"\n{searcher.explain()}\n\nbest configuration: {searcher.recommend()}")

@@ -18,7 +18,7 @@ import numpy as np
 from example_data import load
 from ray import tune
 
-from raytree.searchers import CondKernelSearcher
+from raytree.searchers import CondKernelSearcher, ProgressCallback
 
 
 def space() -> dict[str, Any]:
@@ -135,8 +135,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples, arguments.data = 6, "wine"
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     searcher = CondKernelSearcher(seed=arguments.seed)
@@ -146,7 +144,7 @@ def main() -> None:
         tune_config=tune.TuneConfig(
             metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()
     best = results.get_best_result()
     print(f"\n{searcher.explain()}\n\nrecommended: {searcher.recommend()}")

@@ -26,7 +26,7 @@ import cash
 import example_data
 from ray import tune
 
-from raytree.searchers import TreeSearcher
+from raytree.searchers import ProgressCallback, TreeSearcher
 
 
 def objective(config: dict[str, Any], data: cash.Data) -> None:
@@ -54,8 +54,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples, arguments.data = 4, "wine"
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     address = arguments.address
     print(f"joining the cluster at {address} ..." if address != "local" else "starting a local Ray ...", flush=True)
     for module in (cash, example_data):  # nodes need raytree, not this folder
@@ -72,7 +70,11 @@ def main() -> None:
             max_concurrent_trials=arguments.concurrent or None, reuse_actors=True,
         ),
         run_config=tune.RunConfig(
-            name=arguments.name, storage_path=arguments.storage, verbose=0, failure_config=tune.FailureConfig(max_failures=3)
+            name=arguments.name,
+            storage_path=arguments.storage,
+            verbose=0,
+            callbacks=[ProgressCallback(searcher)],
+            failure_config=tune.FailureConfig(max_failures=3),
         ),
     ).fit()  # fmt: skip
     counts = Counter(result.metrics["node"] for result in results if result.metrics and "node" in result.metrics)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 
-from raytree.searchers import BOSHSearcher
+from raytree.searchers import BOSHSearcher, ProgressCallback
 
 GAINS = ("kx", "kvx", "hover", "kang", "kangv", "khov", "kvy")
 HAND_TUNED = {"kx": 0.5, "kvx": 1.0, "hover": 0.55, "kang": 0.5, "kangv": 1.0, "khov": 0.5, "kvy": 0.5}
@@ -79,8 +79,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 10
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     searcher = BOSHSearcher(seed=arguments.seed)
@@ -91,7 +89,7 @@ def main() -> None:
             metric="reward", mode="max", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True,
             max_concurrent_trials=4,
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()  # fmt: skip
     held_out = HELD_OUT[:5] if arguments.short else HELD_OUT
     recommended = searcher.recommend()

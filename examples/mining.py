@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 
-from raytree.searchers import HTBOSearcher
+from raytree.searchers import HTBOSearcher, ProgressCallback
 
 Sites = tuple[np.ndarray, np.ndarray]
 
@@ -63,8 +63,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 10
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     sites = load(arguments.data) if arguments.data else terrain()
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -76,7 +74,7 @@ def main() -> None:
             metric="grade", mode="max", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True,
             max_concurrent_trials=4,
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()  # fmt: skip
     best = results.get_best_result()
     rank = int(np.sum(sites[1] > best.metrics["grade"])) + 1

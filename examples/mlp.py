@@ -18,7 +18,7 @@ import numpy as np
 from ray import tune
 
 from raytree import when
-from raytree.searchers import TreeSearcher
+from raytree.searchers import ProgressCallback, TreeSearcher
 
 ACTIVATIONS = ["identity", "logistic", "tanh", "relu"]
 NORMALISATIONS = ["l2 rows", "max columns", "whitened", "none"]
@@ -129,8 +129,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 4
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     space = shared_topology() if arguments.topology == "shared" else independent_topology()
@@ -138,7 +136,7 @@ def main() -> None:
     tune.Tuner(
         objective,
         tune_config=tune.TuneConfig(num_samples=arguments.samples, search_alg=searcher, reuse_actors=True),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()
     recommended = searcher.recommend()
     print(f"\n{searcher.explain()}\n\nbest configuration: {recommended.config}\nits test error: {recommended.value:.4f}")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from ray import tune
 
-from raytree.searchers import BOSHSearcher
+from raytree.searchers import BOSHSearcher, ProgressCallback
 
 POOL, TEST = 1000, 100
 
@@ -107,8 +107,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 8
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     problem = load(arguments.data)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
@@ -120,7 +118,7 @@ def main() -> None:
             metric="error", mode="min", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True,
             max_concurrent_trials=4,
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()  # fmt: skip
     recommended = searcher.recommend()
     lucky = results.get_best_result()

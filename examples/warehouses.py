@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from ray import tune
 
-from raytree.searchers import BOSHSearcher
+from raytree.searchers import BOSHSearcher, ProgressCallback
 
 TRUCKS, MINUTES, RATE, LIMIT = 10, 540.0, 1.0 / 3.0, 60.0
 HELD_OUT = range(1_000_000, 1_000_100)
@@ -80,8 +80,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.short:
         arguments.samples = 8
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("raytree").setLevel(logging.INFO)
     print("starting a local Ray ...", flush=True)
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     searcher = BOSHSearcher(seed=arguments.seed)
@@ -92,7 +90,7 @@ def main() -> None:
             metric="on_time", mode="max", num_samples=arguments.samples, search_alg=searcher, reuse_actors=True,
             max_concurrent_trials=4,
         ),
-        run_config=tune.RunConfig(verbose=0),
+        run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()  # fmt: skip
     held_out = HELD_OUT[:5] if arguments.short else HELD_OUT
     recommended = searcher.recommend()

@@ -56,6 +56,7 @@ def test_an_example_runs_and_shows_its_point(name, local_ray, tmp_path, capsys, 
         pytest.importorskip("Box2D", reason="gymnasium[box2d] is not installed")
     monkeypatch.setattr(ray, "init", lambda **_: None)  # the module's Ray is used, and stays
     monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.chdir(tmp_path)  # for pages that an example writes
     storage = ["--storage", str(tmp_path)] if name == "cluster.py" else []
     run(name, "--short", *storage, monkeypatch=monkeypatch)
     assert SHOWN[name] in capsys.readouterr().out
