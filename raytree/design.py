@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 
+from raytree.lazy import qmc
 from raytree.space import Path, Space
 from raytree.space.parameters import Array
 
@@ -49,12 +50,14 @@ class Design:
     def row(self, k: int) -> Array:
         """(d,) row of the k-th point."""
         if not self._paths:
-            return self.space.mask(self._sobol(0, k))[0]
-        which, turn = k % len(self._paths), k // len(self._paths)
-        return self.space.on_path(self._paths[which], self._sobol(which + 1, turn))[0]
+            rows = self.space.mask(self._sobol(0, k))
+        else:
+            which, turn = k % len(self._paths), k // len(self._paths)
+            rows = self.space.on_path(self._paths[which], self._sobol(which + 1, turn))
+        row: Array = rows[0]
+        return row
 
     def _sobol(self, stream: int, k: int) -> Array:
-        from scipy.stats import qmc  # takes most of a second
 
         d = self.space.d
         rng = np.random.default_rng([self.seed, 1, stream])
@@ -68,7 +71,6 @@ class Design:
 
 @cache
 def _net(n: int, d: int) -> Array:
-    from scipy.stats import qmc
 
     points = np.asarray(qmc.Sobol(d, scramble=False).random(n))
     points.setflags(write=False)

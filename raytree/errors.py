@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 LONGEST = 600
 """Of each part of a message: what was found may be huge."""
@@ -35,7 +36,7 @@ class RaytreeError(Exception):
         self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}" + (f" {remedy}" if remedy else ""))
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.where, self.problem, self.remedy)
 
 

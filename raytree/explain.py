@@ -45,7 +45,7 @@ def path_table(observations: Observations) -> pandas.DataFrame:
     """Per visited path: trials, failed ones, best and mean value in the user's units, share of the trials."""
     import pandas
 
-    groups: dict[Path, list] = {}
+    groups: dict[Path, list[Any]] = {}
     for trial in observations:
         groups.setdefault(trial.path, []).append(trial)
     records: list[dict[str, Any]] = []

@@ -60,15 +60,15 @@ def tree_function(size: str, shape: str, shared: str, shift: float = 0.0) -> Obj
         shift: where the leaves' minima are, instead of the paper's 0; a leaf k has its minimum at shift (-1)^k.
     """
 
-    def structure(node: Any, level: int) -> dict:
+    def structure(node: Any, level: int) -> dict[str, Any]:
         if isinstance(node, int):
             return {f"x{node}": Float(-1.0, 1.0)}
-        inside: dict = {"d": Categorical([structure(child, level + 1) for child in node])}
+        inside: dict[str, Any] = {"d": Categorical([structure(child, level + 1) for child in node])}
         if level == 1 and shared != "none":
             inside["r"] = Float(0.0, 1.0)
         return inside
 
-    def leaf_of(config: dict) -> tuple[int, float, float]:
+    def leaf_of(config: dict[str, Any]) -> tuple[int, float, float]:
         node, extra = config, 0.0
         while "d" in node:
             extra += _shared_term(shared, node["r"]) if "r" in node else 0.0
@@ -76,9 +76,9 @@ def tree_function(size: str, shape: str, shared: str, shift: float = 0.0) -> Obj
         ((key, x),) = node.items()
         return int(key[1:]), float(x), extra
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         leaf, x, extra = leaf_of(config)
-        return (x - shift * (-1) ** leaf) ** 2 + 0.1 * (leaf + 1) + extra
+        return float((x - shift * (-1) ** leaf) ** 2 + 0.1 * (leaf + 1) + extra)
 
     name = f"{size} {shape}, {shared} shared"
     return Objective(name, Space(structure(_tree(size, shape), 0)), value, 0.1, lambda config: leaf_of(config)[0] == 0)
@@ -96,11 +96,11 @@ def twelve(shift: float = 0.0) -> list[Objective]:
 def narrow_leaf() -> Objective:
     """A leaf that is bad on average and best at a narrow optimum, beside two that are good everywhere."""
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         model = config["model"]
         if model["kind"] == "narrow":
             return 1.0 - math.exp(-(((model["a"] - 0.7) ** 2 + (model["b"] - 0.3) ** 2) / (2 * 0.12**2)))
-        return {"good": 0.3, "fair": 0.4}[model["kind"]] + 0.1 * (model["x"] - 0.4) ** 2
+        return float({"good": 0.3, "fair": 0.4}[model["kind"]] + 0.1 * (model["x"] - 0.4) ** 2)
 
     kinds = [
         {"kind": "narrow", "a": Float(0, 1), "b": Float(0, 1)},
@@ -114,11 +114,11 @@ def mixed_leaves() -> Objective:
     """Leaves of 1, 2, 4 and 8 dimensions whose functions differ in scale by a factor of 100; the best has four."""
     sizes, scales, levels = (1, 2, 4, 8), (0.1, 10.0, 1.0, 1.0), (0.3, 0.25, 0.0, 0.2)
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         model = config["model"]
         k = sizes.index(model["size"])
         xs = [model[f"x{i}"] for i in range(model["size"])]
-        return levels[k] + scales[k] * sum((x - 0.2 - 0.07 * i) ** 2 for i, x in enumerate(xs))
+        return float(levels[k] + scales[k] * sum((x - 0.2 - 0.07 * i) ** 2 for i, x in enumerate(xs)))
 
     space = Space({"model": Categorical([{"size": n, **{f"x{i}": Float(0, 1) for i in range(n)}} for n in sizes])})
     return Objective("leaves of 1 to 8 dimensions", space, value, 0.0, lambda config: config["model"]["size"] == 4)
@@ -166,7 +166,7 @@ def deep() -> Objective:
     )
     categorical = np.array([isinstance(p.domain, Categorical) for p in space.parameters])
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         distance = np.abs(space.encode(space.point(config)) - targets)
         return float(np.nansum(np.where(categorical, 0.3 * distance, weights * distance**2)))
 
@@ -187,7 +187,7 @@ def rkhs() -> Objective:
         ]
     )  # fmt: skip
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         parts = ((wide, 0.1), (narrow, 0.01))
         return -float(sum(np.sum(k[:, 1] * np.exp(-((config["x"] - k[:, 0]) ** 2) / (2 * width**2))) for k, width in parts))
 
@@ -197,7 +197,7 @@ def rkhs() -> Objective:
 def gramacy() -> Objective:
     """x exp(-x^2 - y^2) on [-2, 6]^2 (Gramacy 2005): a bump and a hole in one corner of a plain."""
 
-    def value(config: dict) -> float:
+    def value(config: dict[str, Any]) -> float:
         return float(config["x"] * math.exp(-(config["x"] ** 2) - config["y"] ** 2))
 
     space = Space({"x": Float(-2.0, 6.0), "y": Float(-2.0, 6.0)})
@@ -226,7 +226,7 @@ class HGPDraw:
         self.target = 0.5 * self._factor @ np.random.default_rng([number, 0]).normal(size=self.POINTS)
         self._realizations: dict[int, np.ndarray] = {}
 
-    def __call__(self, config: dict, seed: int) -> float:
+    def __call__(self, config: dict[str, Any], seed: int) -> float:
         """The value on a realization, with noise that the realization and the place decide."""
         if seed not in self._realizations:
             drawn = np.random.default_rng([self.number, 1, seed]).normal(size=self.POINTS)
@@ -235,6 +235,6 @@ class HGPDraw:
         noise = np.random.default_rng([self.number, 2, seed, int(x * 1e9)]).normal()
         return float(np.interp(x, self.grid, self._realizations[seed]) + math.sqrt(self.noise) * noise)
 
-    def regret(self, config: dict) -> float:
+    def regret(self, config: dict[str, Any]) -> float:
         """How far the target is from its maximum at a configuration."""
         return float(self.target.max() - np.interp(float(config["x"]), self.grid, self.target))

@@ -111,7 +111,8 @@ class Data(NamedTuple):
         """(m,) what each trial that has not failed said last, in order of suggestion."""
         valid = ~self.failed
         numbers, losses = self.numbers[valid], self.losses[valid]
-        return losses[np.append(numbers[1:] != numbers[:-1], True)] if len(numbers) else losses
+        found: Array = losses[np.append(numbers[1:] != numbers[:-1], True)] if len(numbers) else losses
+        return found
 
 
 def as_value(raw: Any) -> float | None:
@@ -405,7 +406,7 @@ class Observations:
         return self._ordered[int(which[np.argmin(self.sign * self._columns.values[which])])]
 
     @property
-    def _bad(self) -> tuple[Status, ...]:
+    def bad(self) -> tuple[Status, ...]:
         """Trials that count as bad ones."""
         return FAILED if self.on_error == "penalize" else (Status.INVALID,)
 
@@ -416,7 +417,7 @@ class Observations:
             return self._data(np.empty((0, self.space.d)), np.empty(0), np.empty(0, dtype=int))
         losses = self.sign * self._columns.values
         losses = np.where(good, losses, _imputed(losses[good]))
-        chosen = np.flatnonzero(good | self._columns.having(*self._bad))
+        chosen = np.flatnonzero(good | self._columns.having(*self.bad))
         return self._data(self._columns.rows[chosen], losses[chosen], chosen)
 
     def _data(self, rows: Array, losses: Array, numbers: np.ndarray) -> Data:
@@ -435,7 +436,7 @@ class Observations:
             return self._data(np.empty((0, self.space.d + 1)), np.empty(0), np.empty(0, dtype=int))
         known = np.array([pair for part in said for pair in part])
         numbers, times, losses = np.repeat(np.arange(len(said)), counts), known[:, 0], self.sign * known[:, 1]
-        bad = np.flatnonzero(self._columns.having(*self._bad))
+        bad = np.flatnonzero(self._columns.having(*self.bad))
         ends = self._columns.times[bad]
         numbers = np.append(numbers, bad)
         times = np.append(times, np.where(np.isnan(ends), self.full_t, ends))

@@ -107,6 +107,7 @@ class Play:
             getattr(self, f"on_{event}")(f"{event}{step}")
             self.oracle.check(self.searcher)
         self.oracle.check_table(self.searcher)
+        assert self.searcher._optimizer.failures == 0, "a proposal broke down"
         return self.searcher
 
     # What Tune sends

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 STORE, LOOP, FACE = "raytree/store.py", "raytree/optimizer.py", "raytree/searchers/base.py"
+ELSEWHERE, RESULTS = "raytree/searchers/elsewhere.py", "raytree/searchers/results.py"
 SEQUENCES = 400
 
 
@@ -68,13 +69,13 @@ MUTATIONS = [
     Mutation("errors are ignored", STORE, "            trial.status, trial.value, trial.t = Status.ERRORED, None, None\n        trial.provisional", "            pass\n        trial.provisional"),
     Mutation("errors are ends", FACE, "            optimizer.fail(trial_id)\n        elif", "            optimizer.end(trial_id)\n        elif"),
     Mutation("a finished trial can err", STORE, "trial.status is Status.RUNNING or trial.provisional:\n", "True:\n"),
-    Mutation("values of failed evaluations from elsewhere count", FACE, "        if entry.error:\n", "        if False:\n"),
+    Mutation("values of failed evaluations from elsewhere count", ELSEWHERE, "    if entry.error:\n", "    if False:\n"),
     # Who is who
     Mutation("values go to the first trial", LOOP, "self.observations.finish(trial_id, value, None if t is None else float(t))", "self.observations.finish(next(iter(self.observations.trials)), value, None if t is None else float(t))"),
     Mutation("reports go to the last trial", LOOP, "self.observations.report(trial_id, value, float(t))", "self.observations.report(list(self.observations.trials)[-1], value, float(t))"),
     Mutation("configurations are not remembered as used", STORE, "        self._used.add(self.space.key(point))\n", ""),
     Mutation("unknown trials are ignored", FACE, "                found = optimizer.recovered(", "                return None\n                found = optimizer.recovered("),
-    Mutation("t is not read", FACE, "        t = as_value(result.get(self._time_attr))\n", "        t = None\n"),
+    Mutation("t is not read", RESULTS, "    t = as_value(result.get(time_attr))\n", "    t = None\n"),
     # Values
     Mutation("text is a number", STORE, "isinstance(raw, (str, bytes, bytearray, memoryview))", "isinstance(raw, bytearray)"),
     Mutation("infinity is a number", STORE, "return value if math.isfinite(value) else None", "return value if value == value else None"),

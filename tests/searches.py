@@ -35,7 +35,7 @@ def error(config: dict[str, Any]) -> float:
     elif model["kind"] == "knn":
         value = 0.03 + 0.0008 * abs(model["n_neighbors"] - 7)
     elif model["kind"] == "logistic":
-        value = 0.025 + 0.003 * (np.log10(model["C"]) - 0.5) ** 2
+        value = 0.045 + 0.003 * (np.log10(model["C"]) - 0.5) ** 2
     else:
         value = 0.06
     return float(value + scaler)

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from raytree import CondKernelOptimizer, Optimizer, Space, state
+from raytree import CondKernelOptimizer, Optimizer, RandomOptimizer, Space, state
 from raytree.acquisition.improvement import log_ei, log_mean
 from raytree.acquisition.local_search import STEPS, climb, exchanges
 from raytree.errors import SettingError
@@ -360,7 +360,7 @@ def test_expected_improvement_is_averaged_over_hyperparameters():
     np.testing.assert_allclose(
         gradient, (math.exp(-3) * gradients[0] + math.exp(-1) * gradients[1]) / (math.exp(-3) + math.exp(-1))
     )
-    optimizer = CondKernelOptimizer(MODELS, seed=0, num_initial=6, inference="slice", improvement="plain")
+    optimizer = CondKernelOptimizer(MODELS, seed=0, num_initial=6, inference="slice")
     minimise(optimizer, lambda config: len(str(config)), 8)
     mixture = optimizer.strategy.fit().posterior
     assert len(mixture.parts) == 10
@@ -485,14 +485,16 @@ def test_looking_changes_nothing_whatever_the_inference():
 
 
 def test_eight_suggestions_at_once_are_different_and_in_sensible_places():
+    """Sensible: what is typical of the eight would be in the best fifth of random ones."""
     medians = []
-    for seed in (1, 2, 3):
+    for seed in range(1, 7):
         optimizer = CondKernelOptimizer(MODELS, seed=seed, num_initial=10)
         minimise(optimizer, svm_like, 14)
         asked = [optimizer.ask().config for _ in range(8)]
         assert len({str(config) for config in asked}) == 8
         medians.append(np.median([svm_like(config) for config in asked]))
-    assert np.median(medians) < 0.2
+    blind = RandomOptimizer(MODELS, seed=0)
+    assert np.median(medians) < np.quantile([svm_like(blind.ask().config) for _ in range(200)], 0.2)
 
 
 def test_settings_are_checked():

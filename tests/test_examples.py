@@ -60,3 +60,4 @@ def test_an_example_runs_and_shows_its_point(name, local_ray, tmp_path, capsys, 
     storage = ["--storage", str(tmp_path)] if name == "cluster.py" else []
     run(name, "--short", *storage, monkeypatch=monkeypatch)
     assert SHOWN[name] in capsys.readouterr().out
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")

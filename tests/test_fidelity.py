@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -582,3 +583,20 @@ def test_wrong_settings_say_so():
         TreeOptimizer({"beta": Float(0, 1)}, fidelity_key="beta")
     with pytest.raises(SettingError, match="context"):
         TreeOptimizer(BRANCHES, context="soup")
+
+
+@pytest.mark.parametrize("optimizer_class", [TreeOptimizer, CondKernelOptimizer])
+def test_reports_that_diverge_on_the_way_break_nothing(optimizer_class):
+    """Every other trial says 1e300 once, and ends as well as the others: the scale comes from the ends."""
+    optimizer = optimizer_class({"x": Float(0, 1)}, seed=0, num_initial=4, max_t=9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in range(16):
+            suggestion = optimizer.ask()
+            for t in (1, 3, 9):
+                diverged = k % 2 and t == 3
+                value = 1e300 if diverged else (suggestion.config["x"] - 0.3) ** 2 + 1.0 / t
+                optimizer.report(suggestion.id, value, t)
+            optimizer.tell(suggestion.id, value, 9)
+    assert optimizer.failures == 0
+    assert optimizer.recommend().config["x"] == pytest.approx(0.3, abs=0.1)

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = [
     "errors",
+    "lazy",
     "space",
     "objectives",
     "state",
@@ -86,3 +87,19 @@ except ModuleNotFoundError:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "as it should be"
+
+
+def test_what_takes_long_to_import_is_imported_when_it_is_used():
+    """SciPy, pandas and plotly: not by raytree, and not by its searchers beyond what Tune imports itself."""
+    code = """
+import sys
+import raytree
+heavy = lambda: {name.split(".")[0] for name in sys.modules} & {"scipy", "pandas", "plotly", "matplotlib", "sklearn"}
+assert not heavy(), heavy()
+import ray.tune
+before = heavy()
+import raytree.searchers
+assert heavy() == before, heavy() - before
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -283,7 +283,7 @@ def test_evaluations_that_waited_are_saved_once():
     searcher.add_evaluated_point({"x": 0.5}, 1.5)
     searcher.set_search_properties("loss", "min", {"constant": 1})
     other = restored(saved(searcher), RandomSearcher)
-    assert other._given == []
+    assert other._waiting.given == []
     assert other.observations()["value"].tolist() == [1.5]
 
 

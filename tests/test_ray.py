@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
+from ray.tune.search import ConcurrencyLimiter
 
 from raytree.searchers import BOSHSearcher, CondKernelSearcher, RandomSearcher, TreeSearcher
 from tests.conformance import SPACE, loss
@@ -249,3 +250,33 @@ def test_every_finished_trial_carries_its_seed(tmp_path):
     assert table["status"].tolist() == ["finished"] * 12
     assert 2 <= table["config/seed"].nunique() < 12
     assert set(searcher.recommend().config) == {"x"}
+
+
+@pytest.mark.parametrize("batch", [True, False], ids=["batches", "asynchronous"])
+def test_several_seeds_and_places_are_tried_at_a_time(batch, tmp_path):
+    """Four at a time, delivered together or one by one: no two alike, several places, several seeds."""
+
+    def noisy(config):
+        shift = 0.1 * np.random.default_rng(config["seed"]).normal()
+        tune.report({"loss": (config["x"] - 0.3 - shift) ** 2 + shift})
+
+    searcher = BOSHSearcher(seed=0)
+    tune.Tuner(
+        noisy,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss", mode="min", num_samples=20, reuse_actors=True,
+            search_alg=ConcurrencyLimiter(searcher, max_concurrent=4, batch=batch),
+        ),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()  # fmt: skip
+    table = searcher.observations()
+    assert table["status"].tolist() == ["finished"] * 20
+    tried = list(zip(table["config/x"].round(3), table["config/seed"], strict=True))
+    assert len(set(tried)) == 20
+    for start in range(8, 20, 4):
+        together = tried[start : start + 4]
+        assert len({x for x, _ in together}) > 1 or len({seed for _, seed in together}) > 1
+    late = tried[8:]
+    assert len({x for x, _ in late}) > 3
+    assert len({seed for _, seed in late}) > 1

@@ -104,6 +104,14 @@ def test_of_two_branches_the_one_that_explains_more_is_meant():
     assert recover(space, {"m/x": 0.1}) == (0, 0.1, None, None)
 
 
+def test_of_two_branches_that_explain_all_the_one_without_a_constant_that_is_not_there_is_meant():
+    branches = [{"a": Float(0, 1), "constant": 1}, {"a": Float(0, 2)}]
+    for order in (branches, branches[::-1]):
+        space = Space({"x": Categorical(order)})
+        for config in ({"x": {"a": 0.5}}, {"x": {"a": 0.5, "constant": 1}}):
+            assert space.config(recover(space, config)) == config
+
+
 def test_objects_of_an_own_space_come_back_as_copies():
     choices = [np.arange(2), {"x": Float(0, 1), "make": Thing(1)}, {"x": Float(0, 1), "make": Thing(2)}, First, {}]
     space = Space({"m": Categorical(choices), "plain": Categorical([Thing(1), Thing(2), len])})

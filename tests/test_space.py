@@ -287,3 +287,12 @@ def test_rows_and_points_agree_on_the_path_at_a_cut(domain, cut, values, compari
         path = space.path(space.decode(units[0]))
         assert space.paths_of(rows) == [path] == [space.path_of(rows[0])]
         np.testing.assert_array_equal(~np.isnan(rows[0]), space.active(path))
+
+
+def test_rows_on_several_paths_are_those_on_each():
+    rng = np.random.default_rng(0)
+    for structure in (MODELS, LAYERS):
+        space = Space(structure)
+        paths, units = space.paths(), rng.random((5, space.d))
+        for path, rows in zip(paths, space.on_paths(paths, units), strict=True):
+            np.testing.assert_array_equal(rows, space.on_path(path, units))

@@ -11,6 +11,7 @@ from raytree import BOSHOptimizer, CondKernelOptimizer, HTBOOptimizer, TreeOptim
 from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.models.success import CAUTION, Success
 from raytree.space import Categorical, Float, Space
+from raytree.store import Status
 from tests.spaces import MODELS
 
 SQUARE = Space({"x": Float(0, 1), "y": Float(0, 1)})
@@ -104,3 +105,39 @@ def test_a_search_with_failures_goes_on_the_same_after_a_restore():
             again = other.ask()
             assert again.config == suggestion.config
             other.fail(again.id) if again.config["x"] < 0.3 else other.tell(again.id, again.config["x"])
+
+
+@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer])
+def test_what_fails_by_accident_is_not_taken_for_bad(make):
+    """A third fails wherever it is: the search goes to the optimum all the same, and no good trial's neighbour is feared."""
+    rng = np.random.default_rng(3)
+    optimizer = make({"x": Float(0, 1), "y": Float(0, 1)}, seed=0)
+    for k in range(30):
+        suggestion = optimizer.ask()
+        if k > 2 and rng.random() < 0.33:
+            optimizer.fail(suggestion.id)
+        else:
+            optimizer.tell(suggestion.id, (suggestion.config["x"] - 0.3) ** 2 + (suggestion.config["y"] - 0.6) ** 2)
+    assert optimizer.observations.count(Status.ERRORED) > 5
+    best = optimizer.recommend()
+    assert abs(best.config["x"] - 0.3) + abs(best.config["y"] - 0.6) < 0.1
+    assert best.value == pytest.approx(0.0, abs=0.02)
+
+
+def test_where_most_trials_fail_none_of_them_is_an_accident():
+    """One of eight has succeeded, so that places explain nothing yet; failures forgotten, 38 of these 40 trials fail."""
+    optimizer = TreeOptimizer({"x": Float(0, 1), "y": Float(0, 1), "z": Float(0, 1)}, seed=1002, budget=60)
+    failed = 0
+    for k in range(48):
+        suggestion = optimizer.ask()
+        loss = sum((suggestion.config[key] - best) ** 2 for key, best in zip("xyz", (0.3, 0.6, 0.45), strict=True))
+        optimizer.fail(suggestion.id) if loss > 0.35**2 else optimizer.tell(suggestion.id, loss)
+        failed += k >= 8 and loss > 0.35**2
+    assert failed < 30
+
+
+@pytest.mark.filterwarnings("error")
+def test_failures_that_are_long_past_still_count_as_bad():
+    """The model of success knows only the latest trials: without a failure among them it cannot call any an accident."""
+    rows = np.random.default_rng(0).random((6, 2))
+    assert Success(SQUARE, rows, [()] * 6, np.zeros(6, dtype=bool)).by_place()

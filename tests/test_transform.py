@@ -84,3 +84,18 @@ def test_a_loss_at_the_end_of_all_numbers_does_no_harm():
         assert np.isfinite(z).all()
         assert (np.diff(z[np.argsort(losses)]) >= 0.0).all()
         assert np.isfinite(transform.backward(z)).all()
+
+
+def test_what_is_far_beyond_all_results_keeps_its_order_and_can_be_squared():
+    """As a report on the way may be: the scale comes from what trials said last."""
+    first = np.random.default_rng(4).normal(size=REFERENCE)
+    far = np.array([-1e300, -1e9, -1e4, -1e2, 0.0])
+    for transform in candidates(first).values():
+        z = transform.forward(far)
+        assert (np.diff(z) > 0.0).all()
+        assert np.max(z**2) < 1e18
+        np.testing.assert_allclose(transform.backward(z), far, rtol=1e-6, atol=1e-9)
+        steps = np.array([1e3, 1e-2, 1e-4, 1e-4])
+        slow = (transform.forward(far[1:] + steps) - transform.forward(far[1:] - steps)) / (2.0 * steps)
+        np.testing.assert_allclose(transform.log_slope(far[1:]), np.log(slow), atol=1e-3)
+    assert straight(first).forward(np.array([1e300]))[0] < 1e9

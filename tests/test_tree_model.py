@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from raytree.acquisition.improvement import learnt, log_ei, log_improvement, log_improvement_slope, student
+from raytree.acquisition.improvement import log_improvement, log_improvement_slope
 from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.gp.kernels import matern52, squared_differences
-from raytree.gp.posterior import FREEDOM, posterior
+from raytree.gp.posterior import posterior
 from raytree.models.features import Features
 from raytree.models.tree import Settings, TreeModel, kernel_dims
 from raytree.space import Categorical, Float, Space
@@ -128,12 +126,10 @@ def test_gradients_of_predictions_by_differences(variant):
                     assert by_sd[i] == pytest.approx((up.sd[0] - down.sd[0]) / 2e-6, rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings(improvement="plain")])
-def test_gradients_of_improvement_by_differences(settings):
+def test_gradients_of_improvement_by_differences():
     rng = np.random.default_rng(8)
     for space in spaces(10):
         model, theta = random_model(space, rng, VARIANTS[0], n=12)
-        model.settings = settings
         posterior = model.posterior(theta)
         for path in list(model.members)[:2]:
             row = space.on_path(path, rng.random((1, space.d)))[0]
@@ -142,55 +138,6 @@ def test_gradients_of_improvement_by_differences(settings):
             assert value == pytest.approx(log_improvement(posterior, path, row[None])[0], rel=1e-9)
             slow = numeric_slope(lambda p, rows, at=posterior: log_improvement(at, p, rows), box)(path, row)[1]
             np.testing.assert_allclose(gradient[box.continuous], slow[box.continuous], rtol=1e-3, atol=1e-4)
-
-
-def test_improvement_is_what_an_evaluation_does_to_the_mean():
-    """Against Monte-Carlo: draw an evaluation, condition on it, see how far the mean falls below the lowest one."""
-    rng = np.random.default_rng(9)
-    space = Space({"x": Float(0, 1)})
-    rows = rng.random((7, 1))
-    model = TreeModel(space, Features(space), rows, np.sin(5 * rows[:, 0]), [()] * 7)
-    posterior = model.posterior(model.start({("noise", None): np.log(0.2)}))
-    row = np.array([[0.35]])
-    mean, sd = (float(part[0]) for part in posterior.predict((), row))
-    gains = []
-    for value in mean + np.sqrt(sd**2 + 0.2) * rng.normal(size=3000):
-        after = posterior.condition(row, [()], np.array([value])).predict((), row).mean[0]
-        gains.append(max(0.0, posterior.lowest - after))
-    exact = np.exp(log_ei(np.array(mean), np.array(learnt(sd, 0.2)), posterior.lowest))
-    assert exact == pytest.approx(np.mean(gains), rel=0.1)
-    assert learnt(sd, 0.0) == pytest.approx(sd)
-
-
-def test_the_tails_are_those_of_a_student_t():
-    """Weights and factors reproduce a Student t: its variance, and expected improvement by sampling."""
-    rng = np.random.default_rng(10)
-    for freedom in (20, 60):
-        factors, log_weights = student(freedom)
-        assert np.exp(log_weights).sum() == pytest.approx(1.0)
-        assert np.exp(log_weights) @ factors**2 == pytest.approx(freedom / (freedom - 2), rel=0.06)
-        drawn = rng.standard_t(freedom, size=400_000)
-        for best in (-2.5, 0.0, 1.0):
-            each = np.exp(log_ei(np.zeros(len(factors)), factors, best) + log_weights).sum()
-            assert each == pytest.approx(np.maximum(0.0, best - drawn).mean(), rel=0.06)
-    assert student(10**6).factors.tolist() == [1.0]
-
-
-def test_a_leaf_that_was_hardly_tried_may_surprise_more():
-    space = Space(MODELS)
-    rows = np.repeat(space.sample(np.random.default_rng(0), 1), 3, axis=0)
-    model = TreeModel(space, Features(space), rows, np.arange(3.0), space.paths_of(rows))
-    posterior = model.posterior(model.start())
-    counts = {path: len(index) for path, index in model.members.items()}
-    assert all(posterior.freedom(path) == FREEDOM + n for path, n in counts.items())
-    unseen = next(path for path in space.paths() if path not in counts)
-    assert posterior.freedom(unseen) == FREEDOM
-    row = space.on_path(unseen, np.full((1, space.d), 0.5))
-    mean, sd = posterior.predict(unseen, row)
-    far = mean[0] - 6.0 * sd[0]
-    assert (
-        log_improvement(replace(posterior, lowest=far), unseen, row)[0] > log_ei(mean, learnt(sd, posterior.noise), far)[0] + 2.0
-    )
 
 
 def test_noise_is_found_from_a_start_without_any():

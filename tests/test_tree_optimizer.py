@@ -166,7 +166,7 @@ def test_thousands_of_paths():
     trace = minimise(optimizer, function, 60)
     random = np.mean([function(space.config(space.decode(row))) for row in space.sample(np.random.default_rng(0), 500)])
     assert trace[-1] < 0.4 * random
-    assert len(optimizer.space._activity) < 4096
+    assert len(optimizer.space._alive) < 4096
 
 
 def test_known_and_promising_paths():

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
 
 from raytree.gp import linalg
 from raytree.gp.linalg import Array
+from raytree.lazy import optimize, special
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -35,8 +35,8 @@ def hazard(gamma: Array) -> Array:
     """phi(gamma) / Phi(gamma), for any gamma."""
     below = np.minimum(gamma, 0.0)
     above = np.maximum(gamma, 0.0)
-    left = np.sqrt(2.0 / np.pi) / erfcx(-below / np.sqrt(2.0))
-    return np.asarray(np.where(gamma < 0, left, np.exp(-0.5 * above**2 - _LOG_ROOT_2PI - log_ndtr(above))))
+    left = np.sqrt(2.0 / np.pi) / special.erfcx(-below / np.sqrt(2.0))
+    return np.asarray(np.where(gamma < 0, left, np.exp(-0.5 * above**2 - _LOG_ROOT_2PI - special.log_ndtr(above))))
 
 
 def _shrinkage(gamma: Array) -> Array:
@@ -53,7 +53,8 @@ def gibbon(rho: Array, gamma: Array) -> Array:
 
 def mes(gamma: Array) -> Array:
     """The information of an exact evaluation of the target itself."""
-    return 0.5 * gamma * hazard(gamma) - log_ndtr(gamma)
+    found: Array = 0.5 * gamma * hazard(gamma) - special.log_ndtr(gamma)
+    return found
 
 
 def mumbo(rho: Array, gamma: Array) -> Array:
@@ -69,12 +70,12 @@ def mumbo(rho: Array, gamma: Array) -> Array:
     centre = gamma / np.maximum(inner, 1e-6)
     width = _STEEP * spread / np.maximum(inner, 1e-6)
     cuts = [low, np.clip(centre - width, low, high), np.clip(centre + width, low, high), high]
-    normaliser = log_ndtr(gamma)
+    normaliser = special.log_ndtr(gamma)
     total = 0.5 * inner**2 * gamma * r
     for begin, end in itertools.pairwise(cuts):
         half = 0.5 * (end - begin)
         t = begin[..., None] + half[..., None] * (_NODES + 1.0)
-        log_w = log_ndtr((gamma[..., None] - inner[..., None] * t) / spread[..., None]) - normaliser[..., None]
+        log_w = special.log_ndtr((gamma[..., None] - inner[..., None] * t) / spread[..., None]) - normaliser[..., None]
         density = np.exp(-0.5 * t**2 - _LOG_ROOT_2PI + log_w)
         total = total + half * np.sum(_WEIGHTS * density * np.where(density > 0, log_w, 0.0), axis=-1)
     return np.asarray(np.where(rho >= _ALMOST_ONE, mes(gamma), np.maximum(total, 0.0)))
@@ -110,7 +111,8 @@ def log_batch_entropy(name: str, joint: Evaluations, maxima: Array, shrunk: Arra
         exact = ACQUISITIONS[name](rho[line, at][:, :, None], gamma[:, None, :]).mean(axis=-1) + batch[line, at]
         value = np.full_like(value, -np.inf)
         value[line, at] = exact
-    return np.log(np.maximum(value, _NOTHING))
+    found: Array = np.log(np.maximum(value, _NOTHING))
+    return found
 
 
 def exact_maxima(mean: Array, covariance: Array, draws: int, rng: np.random.Generator) -> Array:
@@ -121,12 +123,11 @@ def exact_maxima(mean: Array, covariance: Array, draws: int, rng: np.random.Gene
 
 def gumbel_maxima(mean: Array, sd: Array, draws: int, rng: np.random.Generator) -> Array:
     """(draws,) maxima at k places taken as independent, by a Gumbel law through their quartiles (Wang and Jegelka 2017)."""
-    from scipy.optimize import brentq  # takes a while
 
     low, high = float(np.min(mean - 5.0 * sd)), float(np.max(mean + 8.0 * sd))
 
     def quantile(p: float) -> float:
-        return float(brentq(lambda m: float(np.sum(log_ndtr((m - mean) / sd))) - np.log(p), low, high))
+        return float(optimize.brentq(lambda m: float(np.sum(special.log_ndtr((m - mean) / sd))) - np.log(p), low, high))
 
     lower, middle, upper = quantile(0.25), quantile(0.5), quantile(0.75)
     scale = max((lower - upper) / (np.log(np.log(4.0 / 3.0)) - np.log(np.log(4.0))), 1e-12)

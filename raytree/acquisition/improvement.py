@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr, roots_genlaguerre
 
 from raytree.gp.linalg import Array
-from raytree.gp.posterior import CERTAIN, Gaussian
+from raytree.gp.posterior import Gaussian
+from raytree.lazy import special
 from raytree.space import Path
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -25,12 +24,12 @@ _FAR = -1e3
 
 def _near(xi: Any) -> Any:
     """log h for xi of -1 and more, as it is written."""
-    return np.log(np.exp(-0.5 * xi**2 - _LOG_ROOT_2PI) + xi * ndtr(xi))
+    return np.log(np.exp(-0.5 * xi**2 - _LOG_ROOT_2PI) + xi * special.ndtr(xi))
 
 
 def _tail(xi: Any) -> Any:
     """log h below: Phi(xi) = phi(xi) sqrt(pi/2) erfcx(-xi / sqrt(2)), so h = phi (1 - |xi| sqrt(pi/2) erfcx(|xi| / sqrt 2))."""
-    return -0.5 * xi**2 - _LOG_ROOT_2PI + np.log1p(xi * _ROOT_HALF_PI * erfcx(-xi * _ROOT_HALF))
+    return -0.5 * xi**2 - _LOG_ROOT_2PI + np.log1p(xi * _ROOT_HALF_PI * special.erfcx(-xi * _ROOT_HALF))
 
 
 def _far(xi: Any) -> Any:
@@ -42,7 +41,8 @@ def log_h(xi: Array) -> Array:
     """log(phi(xi) + xi Phi(xi))."""
     xi = np.asarray(xi, dtype=float)
     near, tail, far = _near(np.maximum(xi, -1.0)), _tail(np.clip(xi, _FAR, -1.0)), _far(np.minimum(xi, _FAR))
-    return np.where(xi > -1.0, near, np.where(xi > _FAR, tail, far))
+    found: Array = np.where(xi > -1.0, near, np.where(xi > _FAR, tail, far))
+    return found
 
 
 def log_ei(mean: Array, sd: Array, best: float) -> Array:
@@ -54,7 +54,7 @@ def log_ei_at(mean: float, sd: float, by_mean: Array, by_sd: Array, best: float)
     """`log_ei` at one point and its gradient, given the gradients of mean and sd."""
     xi = np.float64((best - mean) / sd)
     value = float((_near if xi > -1.0 else _tail if xi > _FAR else _far)(xi))
-    ratio = math.exp(float(log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
+    ratio = math.exp(float(special.log_ndtr(xi)) - value)  # Phi / h, the derivative of log h
     return math.log(sd) + value, (-ratio / sd) * by_mean + ((1.0 - xi * ratio) / sd) * by_sd
 
 
@@ -66,51 +66,10 @@ def log_mean(values: Array, gradients: Array, log_weights: Array) -> tuple[float
     return top + math.log(total), weights @ gradients / total
 
 
-def log_h_slope(xi: Array) -> tuple[Array, Array]:
-    """`log_h` of xi (k,) and its derivative, Phi / h."""
-    value = log_h(xi)
-    return value, np.exp(log_ndtr(xi) - value)
-
-
-class Spread(NamedTuple):
-    """What the deviation of a prediction may be times, and the logarithms of the weights: a scale mixture of normals."""
-
-    factors: Array  # (k,)
-    log_weights: Array  # (k,)
-
-
-_NODES = 8
-
-
-@cache
-def student(freedom: int) -> Spread:
-    """A Student t with so many degrees of freedom as normals of different deviations, by Gauss-Laguerre quadrature.
-
-    The amplitude of a Gaussian process is itself estimated, from as many numbers as there are observations. Under an
-    inverse-gamma prior its predictions are Student t, with one degree of freedom for each (Shah et al. 2014): where little was
-    tried, the best may be far better than what was seen.
-    """
-    if freedom >= CERTAIN:
-        return Spread(np.ones(1), np.zeros(1))
-    nodes, weights = roots_genlaguerre(_NODES, 0.5 * freedom - 1.0)
-    return Spread(np.sqrt(0.5 * freedom / nodes), np.log(weights / weights.sum()))
-
-
-def learnt(sd: Any, noise: float) -> Any:
-    """How much an evaluation would move the posterior mean where it is: its deviation, given that of the function and the
-    variance of the noise.
-
-    Improvement on what is known: with noise, the value of one evaluation is not its own but what the mean becomes. Where the
-    noise is larger than what is unknown, another evaluation changes little.
-    """
-    return sd**2 / (sd**2 + noise) ** 0.5
-
-
 class Parts(Protocol):
     """Posteriors with equal weights.
 
-    Each part has a `lowest`, from which improvement is measured, the variance of the `noise` of evaluations, and on every path
-    degrees of freedom, see `student`.
+    Each part has a `lowest`, from which improvement is measured.
     """
 
     @property
@@ -122,23 +81,16 @@ def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
     each = []
     for part in posterior.parts:
         mean, sd = part.predict(path, rows)
-        sd = learnt(sd, part.noise)
-        factors, log_weights = student(part.freedom(path))
-        each.append(np.logaddexp.reduce(log_ei(mean, factors[:, None] * sd, part.lowest) + log_weights[:, None], axis=0))
+        each.append(log_ei(mean, sd, part.lowest))
     return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each, axis=0) - math.log(len(each)))
 
 
 def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[float, Array]:
     """`log_improvement` at one row (d,), and its gradient (d,)."""
-    values, gradients, log_weights = [], [], []
+    values, gradients = [], []
     for part in posterior.parts:
-        mean, sd, by_mean, by_sd = part.gradient(path, row)
-        by_sd = by_sd * sd * (sd**2 + 2.0 * part.noise) / (sd**2 + part.noise) ** 1.5
-        sd = learnt(sd, part.noise)
-        factors, weights = student(part.freedom(path))
-        xi = (part.lowest - mean) / (factors * sd)
-        value, ratio = log_h_slope(xi)
-        values.append(np.log(factors * sd) + value)
-        gradients.append((-ratio / (factors * sd))[:, None] * by_mean + ((1.0 - xi * ratio) / sd)[:, None] * by_sd)
-        log_weights.append(weights - math.log(len(posterior.parts)))
-    return log_mean(np.concatenate(values), np.concatenate(gradients), np.concatenate(log_weights))
+        value, gradient = log_ei_at(*part.gradient(path, row), part.lowest)
+        values.append(value)
+        gradients.append(gradient)
+    weights = np.full(len(values), -math.log(len(values)))
+    return log_mean(np.array(values), np.array(gradients), weights)

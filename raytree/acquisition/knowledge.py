@@ -225,4 +225,5 @@ class Knowledge:
         values = np.maximum(values, pairs)
         for j, place in enumerate(places):
             values[j, list(self._taken.get(place, ()))] = NOTHING
-        return np.maximum(values, NOTHING)
+        found: Array = np.maximum(values, NOTHING)
+        return found

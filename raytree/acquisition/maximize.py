@@ -14,6 +14,7 @@ import numpy as np
 
 from raytree.design import shifted_net
 from raytree.gp.linalg import Array
+from raytree.lazy import optimize
 from raytree.space import Categorical, Path, Space
 
 Score = Callable[[Path, Array], Array]
@@ -27,9 +28,9 @@ FIRST = 12
 """Gradients for every start."""
 LAST = 40
 """Gradients for the best of them afterwards."""
-ROUGH = 1e-6
+ROUGH = 1e-4
 """The tolerance for every start."""
-EXACT = 1e-9
+EXACT = 1e-6
 """The tolerance for the best."""
 APART = 0.05
 """Starts closer than this end at one summit."""
@@ -133,7 +134,7 @@ def _elsewhere(space: Space, path: Path, i: int, unit: float) -> list[float]:
 
 def transplanted(space: Space, row: Array, path: Path) -> Array:
     """(d,) a row moved to another path: what is alive on both keeps its value, what comes to life is in its middle."""
-    moved = space.on_path(path, np.full((1, space.d), 0.5))[0]
+    moved: Array = space.on_path(path, np.full((1, space.d), 0.5))[0]
     cell_of = space.cell_of(path)
     for i in np.flatnonzero(~np.isnan(row) & ~np.isnan(moved)).tolist():
         if i not in cell_of or space.cells[i].index(space.parameters[i].domain.code(float(row[i]))) == cell_of[i]:
@@ -229,9 +230,7 @@ def _climb(start: Candidate, box: Box, slope: Slope, evaluations: int, tolerance
             best = Candidate(value, start.path, row.copy())
         return -value, -gradient[box.continuous]
 
-    from scipy.optimize import minimize  # takes a while
-
-    minimize(
+    optimize.minimize(
         negative, start.row[box.continuous], jac=True, method="L-BFGS-B", bounds=box.bounds,
         options={"maxfun": evaluations, "ftol": tolerance, "gtol": tolerance},
     )  # fmt: skip

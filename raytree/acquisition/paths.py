@@ -7,7 +7,7 @@ added to the variance, since a leaf that is bad on average may be the best at it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from raytree.space import Path, Space
 MAX_LISTED = 64
 """Up to this many paths, all are candidates."""
 _GOOD, _DRAWN, _POINTS = 3, 32, 8
+_TOGETHER = 1024
+"""Paths that are ranked in one product: bounds the memory."""
+
+Scores = Callable[[Sequence[Path], Array], Array]
+"""(p, m) of rows (p, m, d) on p paths."""
 
 
 def known_paths(space: Space, visited: Sequence[Path], rng: np.random.Generator) -> list[Path]:
@@ -45,20 +50,26 @@ def _neighbours(space: Space, path: Path, rng: np.random.Generator) -> list[Path
     return [space.path_of(row) for row in space.mask(units)]
 
 
-def promising(space: Space, paths: Sequence[Path], score: Score, k: int, rng: np.random.Generator) -> list[Path]:
+def promising(space: Space, paths: Sequence[Path], scores: Scores, k: int, rng: np.random.Generator) -> list[Path]:
     """The k paths on which the best of a few random rows scores highest, best first; all if there are no more."""
     if len(paths) <= k:
         return list(paths)
     units = rng.random((_POINTS, space.d))
-    scores = [float(np.max(score(path, space.on_path(path, units)))) for path in paths]
-    return [paths[i] for i in np.argsort(-np.array(scores), kind="stable")[:k]]
+    some = [paths[start : start + _TOGETHER] for start in range(0, len(paths), _TOGETHER)]
+    best = np.concatenate([scores(part, space.on_paths(part, units)).max(axis=1) for part in some])
+    return [paths[i] for i in np.argsort(-best, kind="stable")[:k]]
 
 
-def optimistic(posterior: Gaussian, path: Path, rows: Array, best: float) -> Array:
-    """(m,) log path-EI at rows of a path, with the leaf's own variance."""
-    prediction, kernel = posterior.predict_path(path, rows), posterior.process.kernel
-    within = kernel.diagonal(path, kernel.inputs(path, posterior.full(rows)))
-    return log_ei(prediction.mean, np.sqrt(prediction.sd**2 + within), best)
+def one_by_one(score: Score) -> Scores:
+    """Scores of rows on several paths, from a score of rows on one."""
+    return lambda paths, rows: np.array([score(path, of_path) for path, of_path in zip(paths, rows, strict=True)])
+
+
+def optimistic(posterior: Gaussian, paths: Sequence[Path], rows: Array, best: float) -> Array:
+    """(p, m) log path-EI at rows (p, m, d) of several paths, with the leaves' own variances."""
+    prediction, kernel = posterior.predict_paths(paths, rows), posterior.process.kernel
+    of_leaf = [kernel.diagonal(path, kernel.inputs(path, posterior.full(rows[k, :1])))[0] for k, path in enumerate(paths)]
+    return log_ei(prediction.mean, np.sqrt(prediction.sd**2 + np.array(of_leaf)[:, None]), best)
 
 
 def log_path_ei(posterior: Gaussian, path: Path, rows: Array, best: float) -> Array:

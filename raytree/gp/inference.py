@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp.linalg import Array
+from raytree.lazy import optimize
 
 Objective = Callable[[Array], tuple[float, Array]]
 
@@ -75,9 +76,9 @@ def fit(objective: Objective, start: Array, bounds: Array, max_evaluations: int)
             best = Found(theta.copy(), value)
         return value, gradient
 
-    from scipy.optimize import minimize  # takes a while
-
-    minimize(guarded, best.theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": max_evaluations, "maxcor": 12})
+    optimize.minimize(
+        guarded, best.theta, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxfun": max_evaluations, "maxcor": 12}
+    )
     return best
 
 

@@ -38,7 +38,7 @@ def distances(a: Array, b: Array, inverse: Array, categorical: np.ndarray) -> Ar
     numbers = ~categorical
     scale = np.sqrt(inverse[numbers])
     x, y = a[:, numbers] * scale, b[:, numbers] * scale
-    r2 = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)[None, :] - 2.0 * (x @ y.T)
+    r2: Array = np.sum(x**2, axis=1)[:, None] + np.sum(y**2, axis=1)[None, :] - 2.0 * (x @ y.T)
     np.maximum(r2, 0.0, out=r2)
     for k in np.flatnonzero(categorical).tolist():
         r2 += inverse[k] * (np.abs(a[:, k, None] - b[None, :, k]) > 1e-9)

@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs
 from threadpoolctl import ThreadpoolController
+
+from raytree.lazy import lapack
 
 Array = NDArray[np.float64]
 
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 """Tried in turn, relative to the mean of the diagonal; always the same, so that results are reproducible."""
-
-_potrf, _trtrs = get_lapack_funcs(("potrf", "trtrs"), (np.empty((1, 1)),))
 
 
 @cache
@@ -46,7 +45,7 @@ def cholesky(K: Array) -> Array:
         return np.empty((0, 0))
     scale = max(float(np.trace(K)) / n, np.finfo(float).tiny)
     for jitter in JITTERS:
-        L, info = _potrf(K if jitter == 0.0 else K + jitter * scale * np.eye(n), lower=1, clean=1)
+        L, info = lapack.dpotrf(K if jitter == 0.0 else K + jitter * scale * np.eye(n), lower=1, clean=1)
         if info == 0 and np.isfinite(L[-1, -1]):
             return np.asarray(L)
     raise np.linalg.LinAlgError("matrix is not positive definite, even with jitter")
@@ -73,14 +72,14 @@ def solve_lower(L: Array, b: Array) -> Array:
     """inv(L) b for b (n,) or (n, m)."""
     if len(L) == 0:
         return np.zeros_like(b)
-    return np.asarray(_trtrs(L, b, lower=1)[0])
+    return np.asarray(lapack.dtrtrs(L, b, lower=1)[0])
 
 
 def solve_upper(L: Array, b: Array) -> Array:
     """inv(L') b for b (n,) or (n, m)."""
     if len(L) == 0:
         return np.zeros_like(b)
-    return np.asarray(_trtrs(L, b, lower=1, trans=1)[0])
+    return np.asarray(lapack.dtrtrs(L, b, lower=1, trans=1)[0])
 
 
 def solve(L: Array, b: Array) -> Array:

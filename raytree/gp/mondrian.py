@@ -50,7 +50,8 @@ def cells(points: Array, sides: Array, m: int, seed: int) -> Cells:
 
 def kernel(a: Cells, b: Cells) -> Array:
     """(n, k) the share of partitions in which points with cells a (n, m) and b (k, m) are together."""
-    return np.mean(a[:, None, :] == b[None, :, :], axis=-1)
+    found: Array = np.mean(a[:, None, :] == b[None, :, :], axis=-1)
+    return found
 
 
 def _mix(x: Cells) -> Cells:

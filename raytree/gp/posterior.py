@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -31,10 +32,6 @@ from raytree.gp.linalg import Array
 from raytree.gp.process import FeatureMap, Key, Process
 
 _TINY = 1e-18
-FREEDOM = 20
-"""Degrees of freedom of the amplitude of a block before anything is known."""
-CERTAIN = 200
-"""From so many degrees of freedom on a Student t is a normal."""
 
 
 class Prediction(NamedTuple):
@@ -57,7 +54,7 @@ class Block(NamedTuple):
     """The rows of one block, observed ones first."""
 
     X: Array  # (n_b, c) inputs
-    signature: bytes  # of the kernel
+    signature: bytes  # of the kernel, and of the observed rows
     L: Array  # (n_b, n_b)
     A: Array  # (n_b, D_b)
     v: Array  # (n_b,)
@@ -139,7 +136,7 @@ class Gaussian:
         blocks: by block, its rows and their factor.
         weights: of the features.
         target: the fidelity of rows that have none.
-        lowest: what improvement is measured from: the lowest mean at an observed configuration, or the best value.
+        lowest: what improvement is measured from: the best value, or with fidelities the lowest mean at the target.
     """
 
     process: Process
@@ -153,15 +150,6 @@ class Gaussian:
     def parts(self) -> list[Gaussian]:
         """Itself, see `Mixture`."""
         return [self]
-
-    @property
-    def noise(self) -> float:
-        return self.process.evaluation_noise
-
-    def freedom(self, path: Key) -> int:
-        """Degrees of freedom of the estimate of a block's amplitude: those of its prior, and one per observation."""
-        members = self.observed.members.get(self.process.block_of(path), ())
-        return FREEDOM + len(members) if self.process.tails else CERTAIN
 
     def full(self, rows: Array) -> Array:
         """Rows (m, d), or (m, d + 1) with a fidelity if the process has them."""
@@ -226,6 +214,19 @@ class Gaussian:
         q = self.weights.spread(places, z[:, inside])
         variance = np.sum(q**2, axis=0) + z[:, outside] ** 2 @ self.process.variance[on.columns[outside]]
         return Prediction(mean, np.sqrt(np.maximum(variance, _TINY)))
+
+    def predict_paths(self, paths: Sequence[Key], rows: Array) -> Prediction:
+        """`predict_path` of rows (p, m, d) on p paths, all in one product: mean and sd (p, m)."""
+        p, m, d = rows.shape
+        features, columns = self.process.features, self.weights.columns
+        z = features.matrix(paths, self.full(rows.reshape(p * m, d)).reshape(p, m, -1)).reshape(p * m, -1)
+        means = np.repeat([self.process.mean(path) for path in paths], m)
+        q = linalg.solve_lower(self.weights.L, z[:, columns].T)
+        prior = self.process.variance.copy()
+        prior[columns] = 0.0
+        variance = np.sum(q**2, axis=0) + z**2 @ prior
+        mean = means + z[:, columns] @ self.weights.mean
+        return Prediction(mean.reshape(p, m), np.sqrt(np.maximum(variance, _TINY)).reshape(p, m))
 
     def gradient(self, path: Key, row: Array, whole: bool = True) -> Gradient:
         """Mean and sd at one row (d,), and their derivatives (d,) by the coordinates that the kernel and the features have.
@@ -313,12 +314,10 @@ class Gaussian:
         spread = (self.predict(path, there).sd ** 2 + kernel.noise(block, X)) * self.predict(path, here).sd ** 2
         return np.asarray(np.clip(covariance**2 / spread, 0.0, 1.0))
 
-    def same(self, features: FeatureMap, key: Key, rows: Array, signature: bytes) -> Block | None:
-        """The block of a key, if it was made of these rows with these features and hyperparameters."""
-        block, index = self.blocks.get(key), self.observed.members.get(key)
-        if block is None or index is None or features is not self.process.features or block.signature != signature:
-            return None
-        return block if np.array_equal(self.observed.rows[index], rows, equal_nan=True) else None
+    def same(self, features: FeatureMap, key: Key, signature: bytes) -> Block | None:
+        """The block of a key, if it was made of the same rows with these features and hyperparameters."""
+        block = self.blocks.get(key)
+        return block if block is not None and features is self.process.features and block.signature == signature else None
 
     # More data
 
@@ -330,10 +329,12 @@ class Gaussian:
         for key, index in _grouped([self.process.block_of(path) for path in paths]).items():
             members.setdefault(key, paths[index[0]])
             blocks[key] = self._grown(key, [paths[k] for k in index], rows[index], None if values is None else values[index])
-        if values is None:
-            return replace(self, blocks=blocks, weights=_weights(self.process, blocks, members, self.weights))
-        weights = _weights(self.process, blocks, members)
-        solved = {key: _solved(self.process, weights, members[key], block) for key, block in blocks.items()}
+        if values is None:  # neither the means of the weights nor those of the blocks change
+            weights, _ = _weights(self.process, blocks, members)
+            mean = np.zeros(len(weights.columns))
+            mean[weights.position[self.weights.columns]] = self.weights.mean
+            return replace(self, blocks=blocks, weights=replace(weights, mean=mean))
+        weights, solved = _solved(self.process, blocks, members)
         return replace(self, blocks=solved, weights=weights, lowest=min(self.lowest, float(values.min())))
 
     def _path_of_block(self) -> dict[Key, Key]:
@@ -370,8 +371,8 @@ def posterior(
     path_of = {key: paths[int(index[0])] for key, index in members.items()}
     blocks = {}
     for key, index in members.items():
-        X, signature = process.kernel.inputs(key, rows[index]), process.kernel.signature(key)
-        known = None if previous is None else previous.same(process.features, key, rows[index], signature)
+        X, signature = process.kernel.inputs(key, rows[index]), process.kernel.signature(key) + rows[index].tobytes()
+        known = None if previous is None else previous.same(process.features, key, signature)
         if known is not None:
             L, A = known.L, known.A
         else:
@@ -379,39 +380,41 @@ def posterior(
             A = linalg.solve_lower(L, process.features.on(path_of[key]).values(rows[index]))
         v = linalg.solve_lower(L, y[index] - process.mean(path_of[key]))
         blocks[key] = Block(X, signature, L, A, v, np.empty(0))
-    weights = _weights(process, blocks, path_of)
-    solved = {key: _solved(process, weights, path_of[key], block) for key, block in blocks.items()}
+    weights, solved = _solved(process, blocks, path_of)
     made = Gaussian(process, Observed(rows, y, members, path_of), solved, weights, target, np.inf)
-    from_values = process.from_best_value and not process.fidelities
-    return replace(made, lowest=float((y if from_values else made.target_means()).min(initial=np.inf)))
+    return replace(made, lowest=float((made.target_means() if process.fidelities else y).min(initial=np.inf)))
 
 
-def _weights(process: Process, blocks: dict[Key, Block], path_of: dict[Key, Key], known: Weights | None = None) -> Weights:
-    """The weights given some blocks; their means as they were, if they are known."""
+class Stacked(NamedTuple):
+    """The features of all blocks' rows, one below the other, each solved by its block's factor."""
+
+    A: Array  # (n, k)
+    starts: list[int]  # of each block, and the end
+
+
+def _weights(process: Process, blocks: dict[Key, Block], path_of: dict[Key, Key]) -> tuple[Weights, Stacked]:
+    """The posterior of the weights given some blocks, their means left at 0."""
     touched = [process.features.on(path_of[key]).columns for key in blocks]
     columns = np.unique(np.concatenate(touched)) if touched else np.empty(0, int)
     position = np.full(len(process.variance), -1)
     position[columns] = np.arange(len(columns))
-    mean = np.zeros(len(columns))
-    made = Weights(columns, position, np.empty((0, 0)), mean)
-    precision, projection = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
-    for key, block in blocks.items():
-        places = made.where(process.features, path_of[key]).places
-        precision[np.ix_(places, places)] += block.A.T @ block.A
-        projection[places] += block.A.T @ block.v
-    precision[np.diag_indices(len(columns))] += 1.0 / process.variance[columns]
-    L = linalg.cholesky(precision)
-    if known is None:
-        mean = linalg.solve(L, projection)
-    else:
-        mean[position[known.columns]] = known.mean
-    return replace(made, L=L, mean=mean)
+    starts = [0, *accumulate(len(block.X) for block in blocks.values())]
+    A = np.zeros((starts[-1], len(columns)))
+    for block, mine, start, stop in zip(blocks.values(), touched, starts, starts[1:], strict=False):
+        A[start:stop, position[mine]] = block.A
+    L = linalg.cholesky(A.T @ A + np.diag(1.0 / process.variance[columns]))
+    return Weights(columns, position, L, np.zeros(len(columns))), Stacked(A, starts)
 
 
-def _solved(process: Process, weights: Weights, path: Key, block: Block) -> Block:
-    """A block with the beta that the values of all blocks imply."""
-    places = weights.where(process.features, path).places
-    return block._replace(beta=linalg.solve_upper(block.L, block.v - block.A @ weights.mean[places]))
+def _solved(process: Process, blocks: dict[Key, Block], path_of: dict[Key, Key]) -> tuple[Weights, dict[Key, Block]]:
+    """The weights given the values of all blocks, and the blocks with the beta that those imply."""
+    weights, (A, starts) = _weights(process, blocks, path_of)
+    v = np.concatenate([block.v for block in blocks.values()]) if blocks else np.empty(0)
+    weights = replace(weights, mean=linalg.solve(weights.L, A.T @ v))
+    left = v - A @ weights.mean
+    parts = zip(blocks.items(), starts, starts[1:], strict=False)
+    solved = {key: block._replace(beta=linalg.solve_upper(block.L, left[start:stop])) for (key, block), start, stop in parts}
+    return weights, solved
 
 
 def _grouped(keys: Sequence[Key]) -> dict[Key, list[int]]:

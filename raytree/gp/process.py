@@ -10,6 +10,7 @@ Notation: n and m rows, d coordinates, D weights, D_p of them on path p.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -79,6 +80,10 @@ class FeatureMap(Protocol):
 
     def on(self, path: Key) -> PathFeatures: ...
 
+    def matrix(self, paths: Sequence[Key], rows: Array) -> Array:
+        """(p, m, D) features of rows (p, m, d) on several paths."""
+        ...
+
 
 class NoFeatures:
     """A model without weights."""
@@ -87,6 +92,9 @@ class NoFeatures:
 
     def on(self, path: Key) -> PathFeatures:
         return self
+
+    def matrix(self, paths: Sequence[Key], rows: Array) -> Array:
+        return np.empty((*rows.shape[:2], 0))
 
     def values(self, rows: Array) -> Array:
         return np.empty((len(rows), 0))
@@ -111,10 +119,6 @@ class Process:
         variance: (D,) of the weights.
         means: m_p by path, 0 elsewhere.
         level: added to every mean.
-        evaluation_noise: the variance of the noise of a complete evaluation, where improvement is on what is known;
-            0 where it is of the function itself.
-        tails: whether improvement takes the amplitude of a block for the estimate that it is, see `freedom`.
-        from_best_value: whether improvement is measured from the best value (the papers), not from the lowest mean.
     """
 
     kernel: Kernel
@@ -125,9 +129,6 @@ class Process:
     variance: Array = field(default_factory=lambda: np.empty(0))
     means: dict[Key, float] = field(default_factory=dict)
     level: float = 0.0
-    evaluation_noise: float = 0.0
-    tails: bool = False
-    from_best_value: bool = False
 
     def block_of(self, path: Key) -> Key:
         return () if self.whole else path

@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from raytree.gp.linalg import Array
+from raytree.lazy import interpolate, special
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicHermiteSpline
@@ -64,13 +64,12 @@ class Transform:
     @cached_property
     def _curve(self) -> CubicHermiteSpline:
         """The curve in s: monotone, and as steep as the linear half where they meet, if that is possible."""
-        from scipy.interpolate import CubicHermiteSpline, PchipInterpolator  # takes a while
 
         s, z = self.knots, self.heights
         steps = np.diff(z) / np.diff(s)
-        slopes = PchipInterpolator(s, z).derivative()(s) if len(s) > 2 else np.repeat(steps, 2)
+        slopes = interpolate.PchipInterpolator(s, z).derivative()(s) if len(s) > 2 else np.repeat(steps, 2)
         slopes[0] = min(1.0, 3.0 * steps[0])
-        return CubicHermiteSpline(s, z, slopes)
+        return interpolate.CubicHermiteSpline(s, z, slopes)
 
     @cached_property
     def _last_slope(self) -> float:
@@ -87,27 +86,29 @@ class Transform:
         """(n,) z of finite losses (n,)."""
         u = self._units(losses)
         if not self.bent:
-            return u
+            return _tamed(u)
         s = np.log1p(np.maximum(u, 0.0))
         further = np.maximum(s - self.knots[-1], 0.0)
         above = self._curve(np.minimum(s, self.knots[-1])) - BEYOND * np.expm1(-further * self._last_slope / BEYOND)
-        return np.where(u > 0.0, above, u)
+        return np.asarray(np.where(u > 0.0, above, _tamed(u)))
 
     def log_slope(self, losses: Array) -> Array:
         """(n,) the log of dz/dloss at losses (n,)."""
         u = self._units(losses)
-        flat = np.full(len(u), -np.log(self.spread))
+        flat: Array = -np.log(self.spread) - np.log(np.maximum(np.abs(u) / LARGEST, 1.0))
         if not self.bent:
             return flat
         s = np.log1p(np.maximum(u, 0.0))
         further = np.maximum(s - self.knots[-1], 0.0)
         inside = np.log(np.maximum(self._curve(np.minimum(s, self.knots[-1]), 1), 1e-3))
         outside = np.log(self._last_slope) - further * self._last_slope / BEYOND
-        return np.where(u > 0.0, np.where(further > 0.0, outside, inside) - s, 0.0) + flat
+        found: Array = np.where(u > 0.0, np.where(further > 0.0, outside, inside) - s - np.log(self.spread), flat)
+        return found
 
     def backward(self, z: Array) -> Array:
         """(n,) losses of z (n,)."""
-        linear = self.centre + self.spread * z
+        far = np.maximum(np.abs(z) / LARGEST, 1.0)
+        linear = self.centre + self.spread * np.where(far > 1.0, np.sign(z) * LARGEST * np.exp(np.minimum(far - 1.0, 684.0)), z)
         if not self.bent:
             return np.asarray(linear)
         places = np.linspace(0.0, self.knots[-1], _FINE)
@@ -119,6 +120,12 @@ class Transform:
         left = np.clip((z - self.heights[-1]) / BEYOND, 0.0, 1.0 - 1e-9)
         s = s - np.log1p(-left) * BEYOND / self._last_slope
         return np.where(z > 0.0, self.centre + self.spread * np.expm1(np.minimum(s, 700.0)), linear)
+
+
+def _tamed(u: Array) -> Array:
+    """u, as it is up to `LARGEST` on either side, and beyond only with its logarithm: 1e300 can be squared."""
+    far = np.maximum(np.abs(u) / LARGEST, 1.0)
+    return np.asarray(np.where(far > 1.0, np.sign(u) * LARGEST * (1.0 + np.log(far)), u))
 
 
 NONE = np.empty(0)
@@ -146,7 +153,7 @@ def bent(losses: Array) -> Transform:
     places = np.quantile(worse, shares, method="hazen")
     places[-1] = worse[-1]
     knots, heights = [0.0], [0.0]
-    for place, height in zip(places.tolist(), ndtri(0.5 + 0.5 * shares).tolist(), strict=True):
+    for place, height in zip(places.tolist(), special.ndtri(0.5 + 0.5 * shares).tolist(), strict=True):
         if place > knots[-1] + 1e-9:
             knots.append(place)
             heights.append(height)

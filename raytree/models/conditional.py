@@ -79,6 +79,9 @@ class Curve:
     def on(self, path: Path) -> PathFeatures:
         return self
 
+    def matrix(self, paths: Sequence[Path], rows: Array) -> Array:
+        return trend(rows[..., -1].ravel()).reshape(*rows.shape[:2], TRENDS)
+
     def values(self, rows: Array) -> Array:
         return trend(rows[:, -1])
 
@@ -143,7 +146,8 @@ class InputKernel:
     def _inverse(self, block: Path) -> Array:
         """(c,) what terms |x - x'|^power of a block's columns are multiplied by."""
         lengths = np.array(self.numbers.length, dtype=int)[self.columns(block)]
-        return np.exp(-self.stationary.power * self.theta[LENGTHS + lengths])
+        found: Array = np.exp(-self.stationary.power * self.theta[LENGTHS + lengths])
+        return found
 
     def matrix(self, block: Path, a: Array, b: Array) -> Array:
         amplitude: float | Array = float(np.exp(self.theta[AMPLITUDE]))
@@ -208,7 +212,6 @@ class ConditionalModel:
         priors: of the hyperparameters.
         seed: of the Mondrian partitions.
         context: of `gp.context`, for rows with a fidelity.
-        plain: whether improvement is that of the function itself, see `acquisition.improvement`.
     """
 
     def __init__(
@@ -222,9 +225,8 @@ class ConditionalModel:
         priors: Priors = PAPER_PRIORS,
         seed: int = 0,
         context: str | None = None,
-        plain: bool = False,
     ) -> None:
-        self.space, self.inputs, self.kernel_name, self.seed, self.plain = space, inputs, kernel, seed, plain
+        self.space, self.inputs, self.kernel_name, self.seed = space, inputs, kernel, seed
         self.rows, self.y, self.paths = rows, y, list(paths)
         self.context: Context | None = None if context is None else CONTEXTS[context]
         self.features: FeatureMap = NoFeatures() if context is None else Curve()
@@ -339,7 +341,6 @@ class ConditionalModel:
         """The posterior at theta (k,); rows without a fidelity are meant at `target`. See `gp.posterior` for a previous one."""
         process = Process(
             self.kernel(theta), self.space.d, self.context is not None, self.kernel_name != "conditional", self.features,
-            self._variance, evaluation_noise=0.0 if self.plain else float(np.exp(theta[NOISE])), tails=not self.plain,
-            from_best_value=self.plain,
+            self._variance,
         )  # fmt: skip
         return posterior(process, self.rows, self.y, self.paths, target, previous)

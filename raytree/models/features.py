@@ -14,6 +14,7 @@ Notation: D weights; z (m, D_p) the features of m rows on path p, for the D_p we
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -26,6 +27,7 @@ from raytree.gp.context import TRENDS, trend
 from raytree.gp.linalg import Array
 from raytree.space import Categorical, Path, Space
 from raytree.space.parameters import Domain
+from raytree.space.tree import MOST_REMEMBERED
 
 DEGREE = 8
 """Of the polynomials; halved where there are more than 16 shared parameters."""
@@ -82,11 +84,13 @@ class Group:
     def values(self, u: Array) -> Array:
         """(m, g, k) features of g parameters at units u (m, g)."""
         if self.bases[0].onehot:
-            return (np.minimum((u * self.k).astype(int), self.k - 1)[..., None] == np.arange(self.k)).astype(float)
-        if self.bases[0].frequencies is not None:  # norm one in expectation: three blocks of R features are summed
+            found: Array = (np.minimum((u * self.k).astype(int), self.k - 1)[..., None] == np.arange(self.k)).astype(float)
+        elif self.bases[0].frequencies is not None:  # norm one in expectation: three blocks of R features are summed
             frequencies, phases = self._waves
-            return np.sqrt(2.0 / self.k) * np.cos(u[..., None] * frequencies + phases)
-        return _legendre(2.0 * u - 1.0, self.k)[..., 1:]
+            found = np.sqrt(2.0 / self.k) * np.cos(u[..., None] * frequencies + phases)
+        else:
+            found = _legendre(2.0 * u - 1.0, self.k)[..., 1:]
+        return found
 
     def with_slopes(self, u: Array) -> tuple[Array, Array]:
         """(g, k) features and their derivatives at u (g,)."""
@@ -215,8 +219,23 @@ class Features:
         """The weights of a path."""
         found = self._paths.get(path)
         if found is None:
+            if len(self._paths) >= MOST_REMEMBERED:
+                self._paths.clear()
             found = self._paths[path] = self._build(path)
         return found
+
+    def matrix(self, paths: Sequence[Path], rows: Array) -> Array:
+        """(p, m, D) features of rows (p, m, d) on several paths, 0 for the weights that a path does not have."""
+        present = np.zeros((len(paths), self.D), dtype=bool)
+        for k, path in enumerate(paths):
+            present[k, self.on(path).columns] = True
+        z = np.repeat(present[:, None, :], rows.shape[1], axis=1).astype(float)
+        for i, (start, basis) in self._bases.items():
+            on = present[:, start]
+            z[on, :, start : start + len(basis.order)] = Group(0, (basis,)).values(rows[on, :, i, None])[..., 0, :]
+        if self.fidelity:
+            z[..., -TRENDS:] = trend(rows[..., -1].ravel()).reshape(*rows.shape[:2], TRENDS)
+        return z
 
     def _build(self, path: Path) -> PathFeatures:
         columns = [0] if self.weights != "none" else []

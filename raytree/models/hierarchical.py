@@ -112,7 +112,8 @@ class HierarchicalGP:
     @staticmethod
     def _on_same_path(a: Sequence[Path], b: Sequence[Path]) -> np.ndarray:
         number = {path: k for k, path in enumerate(dict.fromkeys([*a, *b]))}
-        return np.array([number[p] for p in a])[:, None] == np.array([number[p] for p in b])[None, :]
+        found: np.ndarray = np.array([number[p] for p in a])[:, None] == np.array([number[p] for p in b])[None, :]
+        return found
 
     def _differences(self, a: Array, b: Array) -> Array:
         """(l, n, m) squared differences, summed over the columns of each length-scale."""

@@ -86,6 +86,10 @@ def length_kind(space: Space, i: int) -> str:
     return "length_shared" if i in space.shared else "length"
 
 
+Named = dict[tuple[str, object], float]
+"""Hyperparameters by kind and what they are of: a path, a parameter, or None."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What kind of tree model. The defaults are ours; `paper()` has the paper's.
@@ -95,14 +99,12 @@ class Settings:
         tied: whether leaves share hyperparameters; otherwise each has its own.
         offsets: whether each visited leaf has an offset b_p, estimated.
         context: of `gp.context`, for rows with a fidelity.
-        improvement: "known" or "plain", see `acquisition.improvement`.
     """
 
     leaf: str = "alive"
     tied: bool = True
     offsets: bool = False
     context: str = "quadratic"
-    improvement: str = "known"
 
 
 class _Layout:
@@ -292,15 +294,16 @@ class TreeModel:
 
     # Hyperparameters
 
-    def start(self, previous: dict | None = None) -> Array:
+    def start(self, previous: Named | None = None) -> Array:
         """(k,) theta to begin from: the last fit where it knows a parameter, the prior's mean elsewhere."""
         theta = self.layout.mean.copy()
         for k, name in enumerate(self.layout.names):
             if previous and name in previous:
                 theta[k] = previous[name]
-        return np.clip(theta, self.layout.bounds[:, 0], self.layout.bounds[:, 1])
+        found: Array = np.clip(theta, self.layout.bounds[:, 0], self.layout.bounds[:, 1])
+        return found
 
-    def named(self, theta: Array) -> dict:
+    def named(self, theta: Array) -> Named:
         """Theta by name, to start the next fit from."""
         return dict(zip(self.layout.names, theta.tolist(), strict=True))
 
@@ -427,7 +430,7 @@ class TreeModel:
 
     # Inference
 
-    def fit(self, previous: dict | None = None, max_evaluations: int = 60) -> Found:
+    def fit(self, previous: Named | None = None, max_evaluations: int = 60) -> Found:
         """The MAP theta and minus its log-posterior: the better one of two local optima, from a warm start and from much noise.
 
         Where there is next to no noise the likelihood is flat in it, and a fit that begins there explains noise by short
@@ -455,12 +458,12 @@ class TreeModel:
 
     def process(self, theta: Array) -> Process:
         """The Gaussian process at theta."""
-        h, known = self.unpack(theta), self.settings.improvement == "known"
+        h = self.unpack(theta)
         dims = {path: np.array(dims, dtype=int) for path, dims in self.layout.dims.items()}
         kernel = LeafKernel(self.space, self.settings, h, self.categorical, self.context, dims)
         return Process(
             kernel, self.space.d, self.context is not None, features=self.features, variance=h.weight_variance,
-            means=h.offset, evaluation_noise=h.noise if known else 0.0, tails=known, from_best_value=not known,
+            means=h.offset,
         )  # fmt: skip
 
     def posterior(self, theta: Array, target: float = 1.0, previous: Gaussian | None = None) -> Gaussian:

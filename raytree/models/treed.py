@@ -86,7 +86,8 @@ class WarpedKernel:
 
     @property
     def _scale(self) -> Array:
-        return np.exp(-self.theta[_LENGTHS:])[np.array(self.numbers.length, dtype=int)]
+        found: Array = np.exp(-self.theta[_LENGTHS:])[np.array(self.numbers.length, dtype=int)]
+        return found
 
     def coordinates(self, block: Path) -> np.ndarray:
         return np.array(
@@ -298,7 +299,7 @@ class TreedGP:
             for leaf, path in zip(thetas, self.paths, strict=True)
         )
         made = Partitioned(self.root, tuple(path[-1].rows for path in self.paths), self.rows, self.conditioning, leaves)
-        lowest = float(made.target_means().min())
+        lowest = float(self.y.min(initial=np.inf))
         return made.each(lambda part: replace(part, lowest=lowest))
 
     def _of_leaf(self, theta: Array, leaf: np.ndarray) -> Gaussian:

@@ -36,6 +36,13 @@ from raytree.strategies.seeds import Entropy, HierarchicalInference, SeedStrateg
 PAPER: dict[str, Any] = {
     "acquisition": "mumbo", "initial_realizations": 2, "maxima": "gumbel", "maximizer": "direct", "transform": "linear",
 }  # fmt: skip
+"""The method of Moss et al. 2020. What still differs:
+
+- the target has a level of its own, with a prior, where the paper standardises;
+- at most 24 realizations are in use at a time;
+- hyperparameters have priors, and are estimated again when the data have grown by a twentieth;
+- trials that fail lower the chance of success around them.
+"""
 
 
 class BOSHOptimizer(Optimizer):

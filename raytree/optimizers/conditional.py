@@ -14,7 +14,7 @@ import numpy as np
 
 from raytree.acquisition.local_search import climb
 from raytree.acquisition.maximize import Candidate, Gain, maximize
-from raytree.acquisition.paths import promising
+from raytree.acquisition.paths import one_by_one, promising
 from raytree.acquisition.pending import TREATMENTS
 from raytree.errors import SettingError, one_of
 from raytree.explain import Notes
@@ -33,8 +33,14 @@ from raytree.strategies.fidelity import Fidelity, added_fraction
 from raytree.strategies.fitted import Fitted, Scaled, dump_theta, enough, fitted_to, load_theta, most_likely, transforms
 from raytree.strategies.improvement import MOST_PATHS, ImprovementStrategy
 
-PLAIN: dict[str, Any] = {"transform": "linear", "improvement": "plain", "explore": False}
+PLAIN: dict[str, Any] = {"transform": "linear", "explore": False}
 PAPER: dict[str, Any] = {**PLAIN, "inference": "slice", "search": "local", "categories": "integer"}
+"""The method of Levesque et al. 2017. What still differs:
+
+- trials that fail lower the chance of success around them, which multiplies EI; running trials take part; the paper has neither;
+- the first trials are space-filling;
+- a local search compares whole neighbourhoods and takes the steepest step.
+"""
 FLAT: dict[str, Any] = {**PLAIN, "kernel": "matern", "impute": False, "search": "gradient"}
 """A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
@@ -65,7 +71,6 @@ class ConditionalInference:
         context: the kernel between fidelities.
         transform: the setting.
         sampled: whether hyperparameters are sampled for every suggestion.
-        plain: whether improvement is that of the function itself.
         fidelities: whether rows have a fidelity.
     """
 
@@ -78,12 +83,11 @@ class ConditionalInference:
         context: str,
         transform: str,
         sampled: bool,
-        plain: bool,
         fidelities: bool,
     ) -> None:
         self._space, self._seed, self.inputs, self._kernel = space, seed, inputs, kernel
         self._plain_inputs = Inputs(space, "hamming", True, KERNELS["conditional"].power, seed)
-        self._context, self._transform, self._sampled, self._plain = context, transform, sampled, plain
+        self._context, self._transform, self._sampled = context, transform, sampled
         self._fidelities = fidelities
         self._theta: Array | None = None
         self._scale = ""  # the name of the transform that was chosen last
@@ -101,9 +105,7 @@ class ConditionalInference:
         """The model of some data; of one path alone always with the conditional kernel."""
         inputs, kernel = (self._plain_inputs, "conditional") if alone else (self.inputs, self._kernel)
         context = self._context if self._fidelities else None
-        return ConditionalModel(
-            self._space, inputs, kernel, data.rows, y, data.paths, PAPER_PRIORS, self._seed, context, self._plain
-        )
+        return ConditionalModel(self._space, inputs, kernel, data.rows, y, data.paths, PAPER_PRIORS, self._seed, context)
 
     def _likely(
         self, data: Data, scales: dict[str, Transform], start: Array | None, alone: bool = False
@@ -191,7 +193,7 @@ class ByGradient:
     def __call__(
         self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
-        best = promising(self.space, paths, gain.score, MOST_PATHS, rng)
+        best = promising(self.space, paths, one_by_one(gain.score), MOST_PATHS, rng)
         return maximize(self.space, best, gain, fitted.around, rng, everywhere=fitted.best_row)
 
 
@@ -264,8 +266,6 @@ class CondKernelOptimizer(Optimizer):
             smooth kernels, locally for the others.
         transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent), "bent", or
             "linear" (the paper).
-        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated amplitude) or
-            "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
         explore: whether every second suggestion goes to the path that was tried least, once the model expects nothing.
     """
 
@@ -289,7 +289,6 @@ class CondKernelOptimizer(Optimizer):
         inference: str = "map",
         search: str = "auto",
         transform: str = "robust",
-        improvement: str = "known",
         explore: bool = True,
     ) -> None:
         one_of("pending", pending, TREATMENTS)
@@ -298,14 +297,13 @@ class CondKernelOptimizer(Optimizer):
         one_of("inference", inference, ("map", "slice"))
         one_of("search", search, ("auto", "gradient", "local", "random"))
         one_of("transform", transform, TRANSFORMS)
-        one_of("improvement", improvement, ("known", "plain"))
         if search == "gradient" and kernel == "mondrian":
             raise SettingError("search", "the mondrian kernel has no gradient.", "Use 'local' or 'random'.")
         added = added_fraction(fidelity_key, min_fidelity, max_t, pending)
         method = {
             "pending": pending, "context": context, "fidelity_key": fidelity_key, "min_fidelity": float(min_fidelity),
             "kernel": kernel, "impute": bool(impute), "categories": categories, "inference": inference, "search": search,
-            "transform": transform, "improvement": improvement, "explore": bool(explore),
+            "transform": transform, "explore": bool(explore),
         }  # fmt: skip
         way = search if search != "auto" else "gradient" if KERNELS[kernel].power == 2 else "local"
 
@@ -313,7 +311,7 @@ class CondKernelOptimizer(Optimizer):
             fidelity = Fidelity(made, added)
             inputs = Inputs(made.given, categories, bool(impute), KERNELS[kernel].power, made.seed)
             model = ConditionalInference(
-                made.given, made.seed, inputs, kernel, context, transform, inference == "slice", improvement == "plain",
+                made.given, made.seed, inputs, kernel, context, transform, inference == "slice",
                 fidelity.on,
             )  # fmt: skip
             find = ByGradient(made.given) if way == "gradient" else ByDraws(made.given, way == "local")

@@ -22,6 +22,13 @@ from raytree.strategies.treed import LARGEST_SOBOL, SOBOL, TreedInference, Treed
 PAPER: dict[str, Any] = {
     "inference": "slice", "transform": "linear", "explore": False, "centred": False, "thin": False, "sobol": 20_000,
 }  # fmt: skip
+"""The method of Assael et al. 2014. What still differs:
+
+- a threshold's data point belongs to both leaves;
+- categories and decisions split by equality, and finite pools are searched as they are; the paper has real parameters;
+- improvement is measured from the lowest mean; the best of the Sobol points is refined by gradients;
+- trials that fail lower the chance of success around them, which multiplies EI.
+"""
 BO: dict[str, Any] = {"tree": False}
 BO_WARP: dict[str, Any] = {"tree": False, "warp": True}
 

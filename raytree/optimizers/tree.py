@@ -26,7 +26,7 @@ from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.features import EDGE, Features
-from raytree.models.tree import Settings, TreeModel
+from raytree.models.tree import Named, Settings, TreeModel
 from raytree.optimizer import Optimizer
 from raytree.space import Path, Space
 from raytree.store import Data, Trial
@@ -34,7 +34,6 @@ from raytree.strategies.base import Search
 from raytree.strategies.fidelity import Fidelity, added_fraction
 from raytree.strategies.fitted import (
     Fitted,
-    Named,
     Scaled,
     dump_named,
     enough,
@@ -50,12 +49,20 @@ if TYPE_CHECKING:
 
 PAPER: dict[str, Any] = {
     "shared": "linear", "weights": "nodes", "leaf": "own", "offsets": True, "tied": False, "search": "two-step",
-    "transform": "linear", "explore": False, "improvement": "plain",
+    "transform": "linear", "explore": False,
 }  # fmt: skip
+"""The method of Jenatton et al. 2017 with linear shared functions. What still differs:
+
+- hyperparameters have priors, and are estimated again when the data have grown by a tenth;
+- trials that fail lower the chance of success around them, which multiplies EI; the paper has none that fail;
+- running trials take part; the paper has none;
+- the first eight trials are space-filling, not random.
+"""
 PAPER_NONLINEAR: dict[str, Any] = {**PAPER, "shared": "fourier"}
+"""The same with the random Fourier features of its supplement, section 3; each of one number, not of all that share a vertex."""
 INDEPENDENT: dict[str, Any] = {
     "shared": "none", "weights": "none", "leaf": "alive", "offsets": True, "tied": False, "search": "all", "transform": "linear",
-    "explore": False, "improvement": "plain",
+    "explore": False,
 }  # fmt: skip
 MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
@@ -198,7 +205,7 @@ class OnPaths:
         self, gain: Gain, fitted: Fitted[Mixture], posterior: Mixture, paths: list[Path], rng: np.random.Generator
     ) -> list[Candidate]:
         first = posterior.parts[0]
-        chosen = promising(self.space, paths, lambda path, rows: optimistic(first, path, rows, fitted.best), self.most, rng)
+        chosen = promising(self.space, paths, lambda some, rows: optimistic(first, some, rows, fitted.best), self.most, rng)
         return maximize(self.space, chosen, gain, fitted.around, rng, everywhere=fitted.best_row)
 
 
@@ -251,8 +258,6 @@ class TreeOptimizer(Optimizer):
             chooses the path and its shared parameters, EI the rest; the paper).
         transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent), "bent", or
             "linear" (the paper).
-        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated amplitude) or
-            "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
         explore: whether every second suggestion goes to the path that was tried least, once the model expects nothing.
     """
 
@@ -277,26 +282,24 @@ class TreeOptimizer(Optimizer):
         offsets: bool = False,
         search: str | int = "all",
         transform: str = "robust",
-        improvement: str = "known",
         explore: bool = True,
     ) -> None:
         one_of("pending", pending, TREATMENTS)
         one_of("context", context, CONTEXTS)
         one_of("leaf", leaf, ("alive", "own"))
         one_of("transform", transform, TRANSFORMS)
-        one_of("improvement", improvement, ("known", "plain"))
         if search not in ("all", "two-step") and not (type(search) is int and search > 0):
             raise SettingError("search", f"must be 'all', 'two-step' or a number of paths, got {search!r}.")
         added = added_fraction(fidelity_key, min_fidelity, max_t, pending)
         method = {
             "pending": pending, "context": context, "fidelity_key": fidelity_key, "min_fidelity": float(min_fidelity),
             "shared": shared, "weights": weights, "leaf": leaf, "tied": tied, "offsets": offsets, "search": search,
-            "transform": transform, "improvement": improvement, "explore": bool(explore),
+            "transform": transform, "explore": bool(explore),
         }  # fmt: skip
 
         def strategy(made: Search) -> ImprovementStrategy:
             fidelity = Fidelity(made, added)
-            settings = Settings(leaf, tied, offsets, context, improvement)
+            settings = Settings(leaf, tied, offsets, context)
             inference = TreeInference(made.given, made.seed, settings, shared, weights, transform, fidelity.on)
             most = MOST_PATHS if isinstance(search, str) else search
             find = TwoStep(made.given) if search == "two-step" else OnPaths(made.given, most)

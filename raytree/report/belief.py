@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from raytree.gp.linalg import Array, one_thread
 from raytree.gp.posterior import Gaussian, Mixture, Posterior
+from raytree.lazy import special
 from raytree.models.hierarchical import HierarchicalPosterior
 from raytree.models.treed import Partitioned
 from raytree.optimizer import Optimizer, Recommendation
@@ -130,14 +130,14 @@ class Belief:
         """(m,) the probability that rows (m, d) are better than a value in the user's units."""
         mean, sd = self.z(path, rows)
         target = float(self._fitted.scale.forward(np.array([self._sign * value]))[0])
-        return np.asarray(ndtr((target - mean) / sd))
+        return np.asarray(special.ndtr((target - mean) / sd))
 
     @property
     def noise(self) -> float:
         """The standard deviation of a repeated trial, in the user's units, around the best configuration."""
         z = np.array([self._fitted.best, self._fitted.best + noise_of(self._fitted.posterior)])
         low, high = self._fitted.scale.backward(z).tolist()
-        return abs(high - low)
+        return float(abs(high - low))
 
     def _in_units(self, mean: Array, sd: Array) -> Outlook:
         back = self._fitted.scale.backward

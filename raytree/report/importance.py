@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from raytree.gp.linalg import Array
+from raytree.lazy import qmc
 from raytree.report.belief import Belief, grouped
 from raytree.space import Path
 
@@ -39,7 +40,6 @@ def shares(expected: Callable[[Array], Array], varied: Sequence[int], d: int, se
     n = POINTS
     while n > 32 and n * (len(varied) + 2) > MOST_PREDICTIONS:
         n //= 2
-    from scipy.stats import qmc  # takes most of a second
 
     drawn = qmc.Sobol(2 * len(varied), scramble=True, rng=np.random.default_rng(seed)).random(n)
     a, b = np.full((n, d), 0.5), np.full((n, d), 0.5)

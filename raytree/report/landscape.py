@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from raytree.gp.linalg import Array
+from raytree.lazy import qmc
 from raytree.report.belief import Belief
 from raytree.report.view import Contour, Slice
 from raytree.space import Path
@@ -92,7 +93,6 @@ def _untried(belief: Belief, path: Path, rows: Array) -> Array:
     space, left = belief.space, belief.candidates()
     if left is not None:
         return left[[found == path for found in space.paths_of(left)]]
-    from scipy.stats import qmc  # takes most of a second
 
     drawn = qmc.Sobol(max(1, space.d), scramble=True, rng=np.random.default_rng(0)).random(LOOKED_AT)[:, : space.d]
     near = rows[np.argsort(belief.z(path, rows)[0], kind="stable")[:8]]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,11 +99,13 @@ class Cells:
 
     def interval(self, cell: int) -> tuple[float, float]:
         """The units of a cell, (low, high)."""
-        k = len(self)
+        return self._edges[cell], self._edges[cell + 1]
+
+    @cached_property
+    def _edges(self) -> list[float]:
         if isinstance(self.domain, Categorical):
-            return cell / k, (cell + 1) / k
-        edges = [0.0, *(self._edge(cut, after) for cut, after in self.cuts), 1.0]
-        return edges[cell], edges[cell + 1]
+            return [cell / len(self) for cell in range(len(self) + 1)]
+        return [0.0, *(self._edge(cut, after) for cut, after in self.cuts), 1.0]
 
     def _edge(self, cut: float, after: bool) -> float:
         if not math.isfinite(self.domain.size):
@@ -119,13 +123,17 @@ class Cells:
 
     def size(self, cell: int) -> float:
         """The number of values in a cell."""
+        return self._sizes[cell]
+
+    @cached_property
+    def _sizes(self) -> list[float]:
         if isinstance(self.domain, Categorical):
-            return 1
+            return [1] * len(self)
         if not math.isfinite(self.domain.size):
-            return math.inf
+            return [math.inf] * len(self)
         step = float(getattr(self.domain, "step", 1))
         ends = [self.domain.code(0.0) - step / 2, *(cut for cut, _ in self.cuts), self.domain.code(1.0) + step / 2]
-        return round((ends[cell + 1] - ends[cell]) / step)
+        return [round((above - below) / step) for below, above in pairwise(ends)]
 
     def wide(self, cell: int) -> bool:
         """Whether the decision is still an ordinary parameter inside the cell."""
@@ -220,12 +228,13 @@ def _answer(test: Test, code: Code, domain: Domain) -> bool:
         values = test.value if test.operator == "isin" else [test.value]
         found = any(domain.accept(v) == code for v in values)
         return not found if test.operator == "ne" else found
-    return {
+    found = {
         "ge": code >= test.value,
         "gt": code > test.value,
         "le": code <= test.value,
         "lt": code < test.value,
     }[test.operator]
+    return bool(found)
 
 
 def satisfied(condition: Condition, cell_of: Mapping[int, int]) -> bool:

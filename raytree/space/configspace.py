@@ -59,7 +59,8 @@ def default_configuration(source: Any) -> dict[str, Any]:
     """ConfigSpace's default configuration as a dict of the active keys, to be given as a point to evaluate."""
     space = from_configspace(source)
     defaults = dict(source.get_default_configuration())
-    return space.config(space.point({key: _plain(value) for key, value in defaults.items()}))
+    configuration: dict[str, Any] = space.config(space.point({key: _plain(value) for key, value in defaults.items()}))
+    return configuration
 
 
 def _plain(value: Any) -> Any:

@@ -20,9 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from raytree.errors import BoundsError
+from raytree.lazy import special
 from raytree.space.alike import alike
 from raytree.space.naming import name_of
 
@@ -334,19 +334,19 @@ class Normal:
         return float(code)
 
     def unit(self, code: Code) -> float:
-        return float(ndtr(np.clip((code - self.mean) / self.sd, -_TAIL, _TAIL)))
+        return float(special.ndtr(np.clip((code - self.mean) / self.sd, -_TAIL, _TAIL)))
 
     def code(self, unit: float) -> float:
-        value = float(self.mean + self.sd * np.clip(ndtri(unit), -_TAIL, _TAIL))
+        value = float(self.mean + self.sd * np.clip(special.ndtri(unit), -_TAIL, _TAIL))
         return value if self.step is None else _tidy(round(value / self.step) * self.step)
 
     def snap(self, units: Array) -> Array:
-        edge = float(ndtr(_TAIL))
+        edge = float(special.ndtr(_TAIL))
         if self.step is None:
             return np.clip(units, 1 - edge, edge)
-        values = self.mean + self.sd * np.clip(ndtri(units), -_TAIL, _TAIL)
+        values = self.mean + self.sd * np.clip(special.ndtri(units), -_TAIL, _TAIL)
         grid = np.rint(values / self.step) * self.step
-        return np.asarray(ndtr(np.clip((grid - self.mean) / self.sd, -_TAIL, _TAIL)))
+        return np.asarray(special.ndtr(np.clip((grid - self.mean) / self.sd, -_TAIL, _TAIL)))
 
     def codes(self) -> Iterator[float]:
         assert self.step is not None

@@ -8,7 +8,7 @@ has placeholders. So only searched values are compared, and constants where they
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from raytree.errors import ConfigurationError, MissingKeyError, OutOfDomainError
@@ -25,14 +25,22 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class _Found:
-    """Codes by parameter, how many keys of the configuration they explain, and whether that is certain."""
+    """Codes by parameter, how many keys of the configuration they explain, how many of the branch's constants it lacks, and
+    whether that is certain."""
 
     codes: dict[int, Code]
     explained: int
     certain: bool = True
+    lacking: int = 0
 
     def __or__(self, other: _Found) -> _Found:
-        return _Found(self.codes | other.codes, self.explained + other.explained, self.certain and other.certain)
+        explained, lacking = self.explained + other.explained, self.lacking + other.lacking
+        return _Found(self.codes | other.codes, explained, self.certain and other.certain, lacking)
+
+    @property
+    def fit(self) -> tuple[int, int]:
+        """How well the configuration fits."""
+        return self.explained, -self.lacking
 
 
 _NOTHING = _Found({}, 0)
@@ -92,7 +100,7 @@ class _Search:
 
     def _constant(self, node: Fixed, value: Any, at: str) -> _Found:
         if value is _ABSENT:
-            return _NOTHING
+            return _Found({}, 0, lacking=0 if _is_empty(node.value) else 1)
         fit = self._match(node.value, value)
         if fit is Match.NO:
             raise MismatchError(at, "is another constant in this branch.")
@@ -134,10 +142,10 @@ class _Search:
         found = _NOTHING
         for k, (item, entry) in enumerate(zip(node.items, value, strict=True)):
             found |= self.node(item, flatten(entry, str(k)), str(k), inside)
-        return _Found(found.codes, 1, found.certain)
+        return replace(found, explained=1)
 
     def _branch(self, node: Branch, flat: dict[str, Any], at: str) -> _Found:
-        """The option that explains most of what is there; the first of equals, but none of several that may be it."""
+        """The option that explains most of what is there and lacks least; of equals the first, unless each may be it."""
         fits: list[tuple[int, _Found]] = []
         there = sum(key == at or key.startswith(f"{at}/") for key in flat)
         for k, option in enumerate(node.options):
@@ -147,15 +155,15 @@ class _Search:
                 fits.append((k, self.node(option, flat, at, True)))
             except ConfigurationError:
                 continue
-        best = max((found.explained for _, found in fits), default=0)
-        leading = [(k, found) for k, found in fits if found.explained == best]
+        best = max((found.fit for _, found in fits), default=(0, 0))
+        leading = [(k, found) for k, found in fits if found.fit == best]
         certain = [(k, found) for k, found in leading if found.certain]
-        if not fits or (there and not best):
+        if not fits or (there and not best[0]):
             raise OutOfDomainError(at, "fits none of the branches.")
         if not certain and len(leading) > 1:
             raise OutOfDomainError(at, "fits several branches, which differ by objects that no trial has shown yet.")
         k, found = (certain or leading)[0]
-        return _Found({node.parameter: k, **found.codes}, found.explained, found.certain)
+        return replace(found, codes={node.parameter: k, **found.codes})
 
 
 def _value(flat: dict[str, Any], at: str) -> Any:

@@ -30,8 +30,17 @@ Path = tuple[int, ...]
 """A cell for each decision, in the order of `Space.decisions`; -1 where the decision is inactive."""
 
 MAX_PATHS = 1_000_000
+MOST_REMEMBERED = 10_000
+"""So many paths are remembered at once with what is alive on them."""
 _MAX_STATES = 100_000
 _ROUNDING = 1e-9  # of units: closer to an edge than this, the code itself is looked at
+
+
+class Alive(NamedTuple):
+    """What is alive on a path: (d,) bool, and which of it can still vary."""
+
+    mask: np.ndarray
+    free: tuple[int, ...]
 
 
 class Parameter(NamedTuple):
@@ -64,7 +73,7 @@ class Space:
         self.objects: dict[str, Seen] = {}
         self._reader = Reader(self.template, built.names, built.domains, self.objects)
         self._domains = built.domains
-        self._activity: dict[Path, np.ndarray] = {}
+        self._alive: dict[Path, Alive] = {}
         if self.n_paths > MAX_PATHS:
             raise SpaceTooLargeError(
                 "space",
@@ -167,9 +176,7 @@ class Space:
 
     def free(self, path: Path) -> tuple[int, ...]:
         """The parameters that can still vary on a path: alive, and not settled by the path's cells."""
-        cell_of = self.cell_of(path)
-        alive = np.flatnonzero(self.active(path)).tolist()
-        return tuple(i for i in alive if i not in cell_of or self.cells[i].wide(cell_of[i]))
+        return self._alive_on(path).free
 
     @cached_property
     def shared(self) -> frozenset[int]:
@@ -208,13 +215,19 @@ class Space:
 
     def active(self, path: Path) -> np.ndarray:
         """(d,) bool: the parameters alive on a path. Read-only and shared."""
-        mask = self._activity.get(path)
-        if mask is None:
+        return self._alive_on(path).mask
+
+    def _alive_on(self, path: Path) -> Alive:
+        found = self._alive.get(path)
+        if found is None:
             cell_of = self.cell_of(path)
             mask = np.array([satisfied(p.condition, cell_of) for p in self.parameters], dtype=bool)
             mask.setflags(write=False)
-            self._activity[path] = mask
-        return mask
+            free = (i for i in np.flatnonzero(mask).tolist() if i not in cell_of or self.cells[i].wide(cell_of[i]))
+            if len(self._alive) >= MOST_REMEMBERED:
+                self._alive.clear()
+            found = self._alive[path] = Alive(mask, tuple(free))
+        return found
 
     def cell_of(self, path: Path) -> dict[int, int]:
         """The cell of each alive decision, by parameter."""
@@ -348,15 +361,25 @@ class Space:
 
     def on_path(self, path: Path, units: Array) -> Array:
         """(n, d) rows on one path from (n, d) units: decisions moved into their cells, NaN where inactive."""
-        active = self.active(path)
         cell_of = self.cell_of(path)
         rows = np.full_like(units, np.nan)
-        for i in np.flatnonzero(active).tolist():
-            column = units[:, i]
-            if i in cell_of:
-                column = self.cells[i].place(cell_of[i], column)
-            rows[:, i] = self.parameters[i].domain.snap(column)
+        for i in np.flatnonzero(self.active(path)).tolist():
+            rows[:, i] = self._snapped(i, cell_of.get(i, -1), units[:, i])
         return rows
+
+    def on_paths(self, paths: Sequence[Path], units: Array) -> Array:
+        """(p, n, d): `on_path` of the same units on each of several paths."""
+        rows = np.full((len(paths), *units.shape), np.nan)
+        active, cells = np.array([self.active(path) for path in paths]), np.array(paths, dtype=int).reshape(len(paths), -1)
+        for i in np.flatnonzero(active.any(axis=0)).tolist():
+            cell = cells[:, self._position[i]] if i in self.cells else np.full(len(paths), -1)
+            for one in np.unique(cell[active[:, i]]).tolist():
+                rows[active[:, i] & (cell == one), :, i] = self._snapped(i, one, units[:, i])
+        return rows
+
+    def _snapped(self, i: int, cell: int, units: Array) -> Array:
+        """Units (n,) of a parameter moved into a cell, if it is a decision, and to the nearest value."""
+        return self.parameters[i].domain.snap(units if cell < 0 else self.cells[i].place(cell, units))
 
     def sample(self, rng: np.random.Generator, n: int) -> Array:
         """(n, d) rows drawn as Tune would draw configurations."""

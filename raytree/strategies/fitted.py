@@ -12,8 +12,9 @@ from raytree.explain import Notes
 from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array
 from raytree.gp.posterior import Posterior, Prediction
-from raytree.gp.transform import TRANSFORMS, Transform
+from raytree.gp.transform import LARGEST, TRANSFORMS, Transform
 from raytree.models.success import Success
+from raytree.models.tree import Named
 from raytree.space import Path
 from raytree.store import FAILED, Data, Status, Trial
 from raytree.strategies.base import Answer, Search
@@ -106,8 +107,13 @@ def latest(trials: list[Trial], block_of: BlockOf) -> list[Trial]:
 
 
 def transforms(setting: str, data: Data) -> dict[str, Transform]:
-    """The transforms among which the data may choose, by name: made from what trials said last, failed ones left out."""
-    return TRANSFORMS[setting](data.last_losses())
+    """The transforms among which the data may choose, by name: made from what trials said last, failed ones left out.
+
+    A report on the way may be far worse than any last one: then no scale without a bend is among them.
+    """
+    found = TRANSFORMS[setting](data.last_losses())
+    in_reach = {name: made for name, made in found.items() if made.bent or np.all(made.forward(data.losses) < LARGEST)}
+    return in_reach or found
 
 
 class Scaled(NamedTuple, Generic[M]):
@@ -146,7 +152,21 @@ class Chances:
         self._theta: Named = {}
         self._fitted_to = 0
 
-    def now(self) -> Success | None:
+    def believable(self, data: Data, remember: bool = True) -> Data:
+        """The data, without the imputed losses of failed trials if failures are accidents.
+
+        That a trial has failed says that its configuration is bad if others like it fail as well. Where failures have
+        nothing to do with the place (a node was lost), it would teach the model that good places are bad.
+        """
+        last = np.append(data.numbers[1:] != data.numbers[:-1], True)[: len(data.losses)]
+        ended = np.flatnonzero(last & data.failed).tolist()
+        imputed = {k for k in ended if data.trials[k].status in self._search.trials.bad}
+        success = self.now(remember) if imputed else None
+        if success is None or success.by_place():
+            return data
+        return data.at([k for k in range(len(data.losses)) if k not in imputed])
+
+    def now(self, remember: bool = True) -> Success | None:
         """The chance of success of rows; None while nothing has failed."""
         trials = self._search.trials
         if not any(trials.count(status) for status in FAILED):
@@ -158,7 +178,7 @@ class Chances:
         due = len(ended) >= next_fit(self._fitted_to, SUCCESS_REFIT)
         paths = [trial.path for trial in kept]
         model = Success(self._search.given, rows, paths, failed[-MOST_KNOWN:], self._theta, due)
-        if due:
+        if due and remember:
             self._theta.update(model.theta)
             self._fitted_to = len(ended)
         return model
@@ -171,10 +191,6 @@ class Chances:
 
 
 # Hyperparameters as JSON
-
-
-Named = dict[tuple[str, object], float]
-"""Hyperparameters by kind and what they are of: a path, a parameter, or None."""
 
 
 def dump_named(theta: Named) -> list[list[Any]]:

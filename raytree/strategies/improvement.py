@@ -101,13 +101,17 @@ class ImprovementStrategy(Strategy):
 
     # Proposing
 
+    def known(self, remember: bool = False) -> Data:
+        """All that is known."""
+        return self.chances.believable(self.fidelity.known(), remember)
+
     def data(self) -> Data:
         """What the model is fitted to."""
-        return enough(self.fidelity.known(), self.inference.block_of)
+        return enough(self.known(), self.inference.block_of)
 
     def fit(self, remember: bool = True) -> Fitted[Mixture]:
         """The model for what is known now."""
-        known = self.fidelity.known()
+        known = self.known(remember)
         return self.inference.fit(known, self.fidelity.target(known), remember)
 
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
@@ -187,7 +191,7 @@ class ImprovementStrategy(Strategy):
 
     def final(self) -> Fitted[Mixture]:
         """The model to answer questions from."""
-        return self.inference.final(self.fidelity.known())
+        return self.inference.final(self.known())
 
     def answer(self) -> Answer | None:
         return self.answer_from(self.final)

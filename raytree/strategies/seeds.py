@@ -16,12 +16,13 @@ import numpy as np
 from raytree.acquisition.entropy import exact_maxima, gumbel_maxima, log_batch_entropy
 from raytree.acquisition.knowledge import Knowledge
 from raytree.acquisition.maximize import Candidate, Gain, Score, box_of, maximize, numeric_slope
-from raytree.acquisition.paths import known_paths, promising
+from raytree.acquisition.paths import known_paths, one_by_one, promising
 from raytree.design import Design
 from raytree.explain import Explanation, Notes
 from raytree.gp.inference import next_fit
 from raytree.gp.linalg import Array, one_thread
 from raytree.gp.posterior import Prediction
+from raytree.lazy import optimize
 from raytree.models.hierarchical import HierarchicalGP, HierarchicalPosterior, places_of
 from raytree.models.inputs import Inputs
 from raytree.models.success import Success
@@ -220,9 +221,13 @@ class SeedStrategy(Strategy):
 
     # Proposing
 
+    def known(self, remember: bool = False) -> Data:
+        """All that is known."""
+        return self.chances.believable(self.search.trials.losses(), remember)
+
     def fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
         """The model for what is known now."""
-        return self.inference.fit(self.search.trials.losses(), remember)
+        return self.inference.fit(self.known(remember), remember)
 
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
@@ -302,7 +307,7 @@ class SeedStrategy(Strategy):
         def slope(path: Path, row: Array) -> tuple[float, Array]:
             return numeric_slope(score, box_of(space, path), STEP)(path, row)
 
-        paths = promising(space, known_paths(space, fitted.visited, rng), score, MOST_PATHS, rng)
+        paths = promising(space, known_paths(space, fitted.visited, rng), one_by_one(score), MOST_PATHS, rng)
         gain = Gain(score, slope)
         return maximize(space, paths, gain, fitted.around, rng, n_refined=STARTS, everywhere=fitted.best_row)
 
@@ -365,7 +370,7 @@ class SeedStrategy(Strategy):
 
     def answer_from(self, fit: Callable[[], Fitted[HierarchicalPosterior]]) -> Answer | None:
         """The answer that a model gives."""
-        trials = self.inference.enough(self.search.trials.losses()).trials
+        trials = self.inference.enough(self.known()).trials
         return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:
@@ -411,9 +416,10 @@ def _by_path(posterior: HierarchicalPosterior, which: np.ndarray) -> dict[Path, 
 
 def _by_direct(space: Space, score: Score, rng: np.random.Generator) -> list[Candidate]:
     """DIRECT (Jones 2009), as in the paper; random rows behind it as a reserve."""
-    from scipy.optimize import Bounds, direct  # takes a while
 
     box, path = box_of(space, ()), space.paths()[0]
-    found = direct(lambda x: -float(score(path, x[None])[0]), Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000)
+    found = optimize.direct(
+        lambda x: -float(score(path, x[None])[0]), optimize.Bounds(*box.bounds.T), maxfun=DIRECT_EVALUATIONS, maxiter=1000
+    )
     rows = np.vstack([found.x, space.sample(rng, 16)])
     return [Candidate(float(value), path, row) for row, value in zip(rows, score(path, rows), strict=True)]

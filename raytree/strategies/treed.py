@@ -47,7 +47,7 @@ EVALUATIONS = 20
 """Of eq. (2), for the whole."""
 LEAF_EVALUATIONS = (3, 12)
 """For every leaf from there, at least and at most."""
-LEAVES_TOGETHER = 160
+LEAVES_TOGETHER = 80
 """For all leaves together."""
 REFIT = 20
 """Hyperparameters of the whole are estimated well when there is one new observation for so many old ones."""
@@ -55,7 +55,7 @@ BURN_IN = 100
 """Sweeps of the slice sampler before the first suggestion."""
 DRAWS = 10
 """Samples of hyperparameters for each suggestion."""
-SOBOL = 2**14
+SOBOL = 2**12
 """Sobol points at which EI is looked at; the paper has 20,000."""
 LARGEST_SOBOL = 1_000_000
 SPRAY = 10
@@ -220,9 +220,13 @@ class TreedStrategy(Strategy):
 
     # Proposing
 
+    def known(self, remember: bool = False) -> Data:
+        """All that is known."""
+        return self.chances.believable(self.search.trials.losses(), remember)
+
     def fit(self, remember: bool = True) -> Fitted[Partitioned]:
         """The model for what is known now."""
-        return self.inference.fit(self.search.trials.losses(), remember)
+        return self.inference.fit(self.known(remember), remember)
 
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
@@ -234,7 +238,8 @@ class TreedStrategy(Strategy):
             posterior, success = self._with_running(fitted.posterior, rng), self.chances.now()
             if self.pool is not None:
                 rows = self.pool.rows[self.pool.left(self.search.trials)]
-                return rows[np.argsort(-self.scores(posterior, success, rows), kind="stable")[:RESERVE]]
+                best_first = np.argsort(-self.scores(posterior, success, rows), kind="stable")
+                return list(rows[best_first[:RESERVE]])
             best = fitted.best_row[None]
             spray = np.where(np.isnan(best), 0.5, best) + SPREAD * rng.normal(size=(SPRAY, space.d))
             units = shifted_net(self.sobol, space.d, rng)
@@ -278,7 +283,8 @@ class TreedStrategy(Strategy):
             paths = known_paths(space, fitted.visited, rng)[:MOST_PATHS]
             return running_trials.places(space, paths, fitted.around, rng)
         left = self.pool.left(self.search.trials)
-        return self.pool.rows[rng.permutation(left)[:MOST_DRAWN]]
+        found: Array = self.pool.rows[rng.permutation(left)[:MOST_DRAWN]]
+        return found
 
     def scores(self, posterior: Partitioned, success: Success | None, rows: Array) -> Array:
         """(m,) log-EI averaged over hyperparameters at rows (m, d), weighed by the chance of a valid value."""
@@ -319,7 +325,7 @@ class TreedStrategy(Strategy):
 
     def answer_from(self, fit: Callable[[], Fitted[Partitioned]]) -> Answer | None:
         """The answer that a model gives."""
-        trials = enough(self.search.trials.losses(), self.inference.block_of).trials
+        trials = enough(self.known(), self.inference.block_of).trials
         return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:
