@@ -34,7 +34,7 @@ def space_of(given: Any) -> Space:
     return space
 
 
-def configurations(name: str, given: Any) -> list[dict]:
+def configurations(name: str, given: Any) -> list[dict[str, Any]]:
     """A list of configurations, from an argument; raises `SettingError` for anything else."""
     found = _listed(name, given, "configurations")
     for k, config in enumerate(found):
@@ -63,5 +63,5 @@ def _listed(name: str, given: Any, what: str) -> list[Any]:
 
 def located(error: ConfigurationError, where: str) -> ConfigurationError:
     """The error with the place of the configuration before the place in it; its class is a public one."""
-    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == "raytree.errors")
+    kind: type[ConfigurationError] = next(kind for kind in type(error).__mro__ if kind.__module__ == "raytree.errors")
     return kind(f"{where}: {error.where}", error.problem, error.remedy)

@@ -15,56 +15,37 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ray.tune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, DONE, EXPERIMENT_TAG, TIME_TOTAL_S, TRAINING_ITERATION
 from ray.tune.search.searcher import Searcher
 
-from raytree import state as document
-from raytree.errors import ConfigurationError, DamagedStateError, RaytreeError, SettingError, SpaceError, StateError
+from raytree.errors import ConfigurationError, RaytreeError, SettingError, SpaceError, StateError
 from raytree.explain import Explanation, trial_table
 from raytree.optimizer import Optimizer, Recommendation
 from raytree.report import View, view_of, words, write_page
 from raytree.report.notebook import searcher_html
-from raytree.searchers import driver, progress
+from raytree.searchers import driver, progress, snapshot
 from raytree.searchers.arguments import check_names, configurations, located, numbers, space_of
+from raytree.searchers.elsewhere import Evaluation, History, add_evaluation, add_history
 from raytree.searchers.experiment import source_of
 from raytree.searchers.hidden import Hidden
-from raytree.searchers.history import Past, read_experiment, read_history, read_newest
+from raytree.searchers.history import read_experiment, read_history
+from raytree.searchers.results import MISSING, config_of, measured, time_of
+from raytree.searchers.snapshot import Snapshot, Waiting
 from raytree.searchers.tune_space import find_domain, to_space
 from raytree.searchers.watch import Watch, reported
 from raytree.space import Space
 from raytree.space.flat import flatten
 from raytree.space.naming import name_of
-from raytree.space.recover import recover
-from raytree.space.serial import dump, fingerprint, load, storable
+from raytree.space.serial import fingerprint
 from raytree.space.when import contains_when
-from raytree.store import Status, Trial, as_value
+from raytree.store import Status, Trial
 
 if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger("raytree")
-
-_MISSING = object()
-
-
-class _Given(NamedTuple):
-    """An evaluation made elsewhere, kept until the space is known."""
-
-    config: Any
-    value: Any
-    error: bool
-    intermediate: list | None
-
-
-class _History(NamedTuple):
-    """Trials of an earlier run, kept until the space is known."""
-
-    pasts: list[Past]
-    metric: str | None
-    defaults: Mapping[str, Any] | None
-    drop: Collection[str]
 
 
 def _never_raises(callback: Callable[..., None]) -> Callable[..., None]:
@@ -107,7 +88,8 @@ class RaytreeSearcher(Searcher):
         """Refuses a misspelt setting with the one that was probably meant, before Python does."""
         own = [name for name in inspect.signature(RaytreeSearcher.__init__).parameters if name not in ("self", "method")]
         check_names(cls.__name__, settings, list(dict.fromkeys([*own, *cls.optimizer_class.known_settings()])))
-        return super().__new__(cls)
+        searcher: Self = super().__new__(cls)
+        return searcher
 
     def __init__(
         self,
@@ -115,7 +97,7 @@ class RaytreeSearcher(Searcher):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        points_to_evaluate: Sequence[dict] | None = None,
+        points_to_evaluate: Sequence[dict[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,
@@ -137,15 +119,17 @@ class RaytreeSearcher(Searcher):
         self._mode: str | None = mode
         self._space: Space | None = None if space is None else space_of(space)
         self._own_space = space is not None
-        self._points = configurations("points_to_evaluate", points_to_evaluate)
-        self._rewards = numbers("evaluated_rewards", evaluated_rewards)
+        points = configurations("points_to_evaluate", points_to_evaluate)
+        rewards = numbers("evaluated_rewards", evaluated_rewards)
+        if len(rewards) > len(points):
+            raise SettingError("evaluated_rewards", "more values than points_to_evaluate.", "Give one value a point.")
+        self._waiting = Waiting(points, rewards, [])
         self._time_attr: str = time_attr or TRAINING_ITERATION
         self._budget: int | None = None
         self._max_concurrent: int | None = None
         self._settings = {"seed": seed, "on_error": on_error, **method}
         if num_initial is not None:
             self._settings["num_initial"] = num_initial
-        self._given: list[_Given | _History] = []
         self._optimizer: Optimizer | None = None
         self._hidden = Hidden()
         self._watch = Watch()
@@ -155,30 +139,28 @@ class RaytreeSearcher(Searcher):
         self._signed_at: float | None = None
         self._announced = False  # whether Tune has passed its space to this very object
         self._forgotten = False  # whether the space has placeholders that Tune cannot resolve
-        if len(self._rewards) > len(self._points):
-            raise SettingError("evaluated_rewards", "more values than points_to_evaluate.", "Give one value a point.")
-        self._check()
+        self._check(self._waiting)
 
-    def _check(self) -> None:
+    def _check(self, waiting: Waiting) -> None:
         """Raise now what would be wrong later: settings and points, as far as the space is known."""
         optimizer = self.optimizer_class(self._space or Space({}), mode=self._mode or "min", **self._settings)
         if self._space is None:
             return
-        for k, point in enumerate(self._points):
+        for k, point in enumerate(waiting.points):
             try:
-                if k < len(self._rewards):
+                if k < len(waiting.rewards):
                     optimizer.point(point)
                 else:
                     optimizer.completed(point)
             except ConfigurationError as error:
                 raise located(error, f"points_to_evaluate[{k}]") from None
-        for entry in self._given:
-            if isinstance(entry, _Given):
+        for entry in waiting.given:
+            if isinstance(entry, Evaluation):
                 optimizer.point(entry.config)
 
     # Set-up
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict, **spec: Any) -> bool:
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         """Tune's metric, mode, space and budget; False if a different space was given before."""
         for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
             if own is not None and given is not None and own != given:
@@ -208,8 +190,8 @@ class RaytreeSearcher(Searcher):
             return False
         if self._space is None:
             self._space = space
-            self._check()
-        if self._given and self._mode is not None:
+            self._check(self._waiting)
+        if self._waiting.given and self._mode is not None:
             self._ready()  # what does not fit is refused before the first trial
         return True
 
@@ -236,27 +218,32 @@ class RaytreeSearcher(Searcher):
                 f"Give it to the searcher, {type(self).__name__}(space=..., metric={metric!r}, mode='min'), or to "
                 "TuneConfig together with a param_space: without one, Tune does not pass its own on.",
             )
-        self._metric = self._metric or DEFAULT_METRIC
+        self._metric = self._name()
         self._optimizer = self.optimizer_class(self._space, mode=self._mode, budget=self._budget, **self._settings)
-        self._tell_hidden()
-        for point, reward in zip(self._points, self._rewards, strict=False):
+        self._hidden.tell(self._optimizer)
+        points, rewards, given = self._waiting
+        for point, reward in zip(points, rewards, strict=False):
             self._optimizer.give(point, reward)
-        for point in self._points[len(self._rewards) :]:
+        for point in points[len(rewards) :]:
             self._optimizer.request(point)
-        given, self._given = self._given, []
         try:
             for entry in given:
                 self._take(entry)
         except RaytreeError:
-            self._optimizer, self._given = None, given
+            self._optimizer = None
             raise
+        self._waiting = Waiting([], [], [])
         if not self._space.d:
             self._watch.say("nothing", "the space has nothing to search: every value in it is a constant.")
         return self._optimizer
 
+    def _name(self) -> str:
+        """The metric's name in results."""
+        return self._metric or DEFAULT_METRIC
+
     # The loop
 
-    def suggest(self, trial_id: str) -> dict | str | None:
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """A configuration with everything resolved, or `FINISHED` when a finite space is used up."""
         optimizer = self._ready()
         if self._forgotten:
@@ -266,7 +253,7 @@ class RaytreeSearcher(Searcher):
                 "Pass it again: Tuner.restore(path, trainable=..., param_space=...).",
             )
         if trial_id in optimizer.observations:  # asked again for the same trial: the same answer
-            return optimizer.space.config(optimizer.observations.trials[trial_id].point)
+            return dict(optimizer.space.config(optimizer.observations.trials[trial_id].point))
         began = time.perf_counter()
         suggestion = optimizer.ask(trial_id)
         self._thinking += time.perf_counter() - began
@@ -276,16 +263,15 @@ class RaytreeSearcher(Searcher):
             self._watch.say(
                 "used up", "%sall %d configurations have been tried; the search ends. Widen the space for more.", of, tried
             )
-            return Searcher.FINISHED
-        config: dict = suggestion.config
-        return config
+            return str(Searcher.FINISHED)
+        return dict(suggestion.config)
 
     @_never_raises
-    def on_trial_result(self, trial_id: str, result: dict) -> None:
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Stores a report by its t."""
         trial = self._known(trial_id, result)
-        value = self._measure(result)
-        t = self._time(result)
+        value = measured(result, self._name())
+        t = time_of(result, self._time_attr)
         if t is None and (self._time_attr != TRAINING_ITERATION or self._ready().observations.max_t is not None):
             self._watch.say(
                 "time_attr",
@@ -294,20 +280,20 @@ class RaytreeSearcher(Searcher):
                 self._time_attr,
                 reported(result, ()),
             )
-        if trial is not None and value is not _MISSING:
+        if trial is not None and value is not MISSING:
             self._ready().report(trial_id, value, t or max(trial.reports, default=0) + 1)
 
     @_never_raises
-    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Ends a trial: with its last value, with what it had reported before, or in error."""
         trial = self._known(trial_id, result)
         if trial is None:
             return
         optimizer = self._ready()
-        value = _MISSING if result is None else self._measure(result)
+        value = MISSING if result is None else measured(result, self._name())
         if error:
             optimizer.fail(trial_id)
-        elif value is _MISSING:
+        elif value is MISSING:
             optimizer.end(trial_id, by_itself=result is not None)
             if result is not None:
                 self._watch.say(
@@ -317,7 +303,7 @@ class RaytreeSearcher(Searcher):
                     reported(result, {*AUTO_RESULT_KEYS, DONE, EXPERIMENT_TAG}),
                 )
         else:
-            optimizer.tell(trial_id, value, self._time(result or {}), (result or {}).get(TIME_TOTAL_S))
+            optimizer.tell(trial_id, value, time_of(result or {}, self._time_attr), (result or {}).get(TIME_TOTAL_S))
             if trial.status is Status.INVALID:
                 self._watch.say(
                     "invalid", "a trial ended with %s, no finite number; it counts as a failed configuration.", name_of(value)
@@ -336,10 +322,10 @@ class RaytreeSearcher(Searcher):
     def on_unpause(self, trial_id: str) -> None:
         """See `on_pause`."""
 
-    def _known(self, trial_id: str, result: dict | None) -> Trial | None:
+    def _known(self, trial_id: str, result: dict[str, Any] | None) -> Trial | None:
         """The trial of an id; one never suggested is rebuilt from the configuration in its result, if that fits."""
         optimizer = self._ready()
-        config = _config_of(result or {})
+        config = config_of(result or {})
         if trial_id not in optimizer.observations:
             if config is None:
                 logger.debug("raytree: ignoring news of the unknown trial %s", trial_id)
@@ -359,7 +345,7 @@ class RaytreeSearcher(Searcher):
         """Takes what Tune hides from the configuration that a trial got."""
         optimizer = self._ready()
         if optimizer.given_space.hides and self._hidden.learn(trial.id, optimizer.space.config(trial.point), config):
-            self._tell_hidden()
+            self._hidden.tell(optimizer)
             if self._hidden.exchanged:
                 self._watch.say(
                     "exchanged",
@@ -376,33 +362,11 @@ class RaytreeSearcher(Searcher):
                     place,
                 )
 
-    def _tell_hidden(self) -> None:
-        optimizer = self._ready()
-        for space in (optimizer.space, optimizer.given_space):
-            space.reveal(self._hidden.objects)
-
-    def _measure(self, result: dict, metric: str | None = None) -> Any:
-        """The metric in a result, flat or nested; `_MISSING` if it is not there."""
-        metric = metric or self._metric
-        assert metric is not None
-        if metric in result:
-            return result[metric]
-        value: Any = result
-        for key in metric.split("/"):
-            if not isinstance(value, dict) or key not in value:
-                return _MISSING
-            value = value[key]
-        return value
-
-    def _time(self, result: dict) -> float | None:
-        t = as_value(result.get(self._time_attr))
-        return t if t is not None and t > 0 else None
-
     # Points evaluated elsewhere
 
     def add_evaluated_point(
         self,
-        parameters: dict,
+        parameters: dict[str, Any],
         value: float,
         error: bool = False,
         pruned: bool = False,
@@ -413,7 +377,7 @@ class RaytreeSearcher(Searcher):
         Raises:
             ConfigurationError: if the parameters are not in the space.
         """
-        self._accept(_Given(parameters, value, error, intermediate_values))
+        self._accept(Evaluation(parameters, value, error, intermediate_values))
 
     def add_evaluated_trials(
         self,
@@ -437,59 +401,22 @@ class RaytreeSearcher(Searcher):
         Raises:
             ConfigurationError: at the first parameter that is neither in the space nor in `defaults` or `drop`.
         """
-        self._accept(_History(read_history(trials_or_analysis), metric, defaults, drop))
+        self._accept(History(read_history(trials_or_analysis), metric, defaults, drop))
 
-    def _accept(self, entry: _Given | _History) -> None:
+    def _accept(self, entry: Evaluation | History) -> None:
         """Takes what was evaluated elsewhere, or keeps it until the space is known."""
         if self._space is None or self._mode is None:
-            self._given.append(entry)
+            self._waiting.given.append(entry)
         else:
             self._ready()
             self._take(entry)
 
-    def _take(self, entry: _Given | _History) -> None:
+    def _take(self, entry: Evaluation | History) -> None:
         optimizer = self._ready()
-        if isinstance(entry, _History):
-            self._take_history(entry)
-            return
-        times = len(entry.intermediate or [])
-        trial_id = optimizer.give(entry.config, entry.value, t=float(times) if times else None)
-        for t, step in enumerate((entry.intermediate or [])[:-1], start=1):
-            optimizer.report(trial_id, step, t)
-        if entry.error:
-            optimizer.observations.discard_value(trial_id)
-
-    def _take_history(self, history: _History) -> None:
-        optimizer = self._ready()
-        name = history.metric or self._metric
-        assert name is not None
-        once = {past.id if past.id is not None else k: past for k, past in enumerate(history.pasts)}
-        news = [past for past in once.values() if past.id is None or past.id not in optimizer.observations]
-        self._learn_from(news)
-        found = [
-            (past, optimizer.migrated(past.config, history.defaults, history.drop), self._measure(past.results, name))
-            for past in news
-        ]
-        if found and all(value is _MISSING for past, _, value in found if not past.failed):
-            self._watch.say("history", "none of the trials reported the metric %r; give its name there: metric=...", name)
-        for past, config, value in found:
-            trial_id = past.id or optimizer.fresh_id()
-            if past.failed:
-                optimizer.fail(optimizer.adopt(trial_id, config).id)
-            elif value is not _MISSING:
-                optimizer.give(config, value, self._time(past.results), trial_id)
-
-    def _learn_from(self, pasts: list[Past]) -> None:
-        """Takes what Tune hides from trials of an earlier run, if their space had it in the same places."""
-        space = self._ready().given_space
-        for past in pasts if space.hides else ():
-            tag = str(past.results.get(EXPERIMENT_TAG, ""))
-            try:
-                suggested = space.config(recover(space, past.config, tag))
-            except ConfigurationError:
-                continue
-            self._hidden.learn(past.id or "", suggested, past.config)
-        self._tell_hidden()
+        if isinstance(entry, Evaluation):
+            add_evaluation(optimizer, entry)
+        else:
+            add_history(optimizer, entry, self._name(), self._time_attr, self._hidden, self._watch)
 
     # Answers
 
@@ -586,43 +513,14 @@ class RaytreeSearcher(Searcher):
         self._save(Path(checkpoint_path))
 
     def _save(self, path: Path, through: Path | None = None) -> None:
-        """See `save`; `through` is a folder for the unfinished file."""
         started = self._space is not None and self._mode is not None
-        payload = {
-            "searcher": type(self).__name__,
-            "metric": self._metric,
-            "mode": self._mode,
-            "time_attr": self._time_attr,
-            "max_concurrent": self._max_concurrent,
-            "own_space": self._own_space,
-            "hidden": self._hidden.state(),
-            "optimizer": self._ready().state() if started else None,
-            "waiting": None if started else self._waiting(),
-        }
-        try:
-            document.replace(path, document.write(payload), through)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-            raise StateError(str(path), f"cannot be written ({error.strerror}).", "Check the path.") from None
-        except OSError as error:
-            message = "the search could not be saved to %s (%s); it goes on, and the last snapshot that was saved stays."
-            self._watch.say("save", message, path, error.strerror)
-        else:
-            self._watch.over("save")
-
-    def _waiting(self) -> dict[str, Any]:
-        """Points and evaluations that wait for the space, as far as a file can hold them."""
-        points = [dump(point) for point in self._points]
-        evaluated = [dump(list(entry)) for entry in self._given if isinstance(entry, _Given)]
-        given = [entry for entry in evaluated if storable(entry)]
-        lost = len(self._given) - len(given) + (0 if storable(points) else len(points))
-        if lost:
-            self._watch.say(
-                "waiting",
-                "%d points or evaluations cannot be saved before the space is known; add them again after restoring.",
-                lost,
-            )
-        kept = (points, dump(self._rewards)) if storable(points) else ([], [])
-        return {"points": kept[0], "rewards": kept[1], "given": given}
+        optimizer = self._ready().state() if started else None
+        waiting = None if started else self._waiting.state(self._watch)
+        found = Snapshot(
+            type(self).__name__, self._metric, self._mode, self._time_attr, self._max_concurrent, self._own_space,
+            self._hidden.state(), optimizer, waiting,
+        )  # fmt: skip
+        snapshot.write(found, path, through, self._watch)
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Tune's own snapshot, with a note of who has written it. Never raises: that would end the run."""
@@ -639,7 +537,7 @@ class RaytreeSearcher(Searcher):
         Raises:
             StateError: if the file is damaged, foreign, newer, or of another searcher or space; nothing is changed then.
         """
-        self._restore(document.load(Path(checkpoint_path)), checkpoint_path, {})
+        self._restore(snapshot.read(Path(checkpoint_path), type(self).__name__), checkpoint_path, {})
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Takes up the search of an experiment directory, from the newest snapshot that is whole.
@@ -652,65 +550,41 @@ class RaytreeSearcher(Searcher):
 
     def _restore_newest(self, place: str | Path, settings: dict[str, Any]) -> None:
         """`restore_from_dir` from a path or a URI, with some settings other than the saved ones; looking disturbs no driver."""
-        damage: DamagedStateError | None = None
-        for path, content in read_newest(place, self.CKPT_FILE_TMPL.format("*")):
-            try:
-                payload = document.read(content, path)
-            except DamagedStateError as error:
-                damage = damage or error
-                continue
-            self._restore(payload, path, settings)
-            if damage is not None:
-                message = "the newest snapshot is damaged (%s); going on from %s, without what was reported since."
-                logger.warning("raytree: " + message, damage, path)
-            return
-        assert damage is not None
-        raise damage
+        saved, where = snapshot.read_from(place, self.CKPT_FILE_TMPL.format("*"), type(self).__name__)
+        self._restore(saved, where, settings)
 
-    def _restore(self, payload: dict[str, Any], where: str, settings: dict[str, Any]) -> None:
+    def _restore(self, saved: Snapshot, where: str, settings: dict[str, Any]) -> None:
         """`restore`, with some settings other than the saved ones."""
-        if payload.get("searcher") != type(self).__name__:
-            raise StateError(where, f"was saved by {payload.get('searcher')!r}.", "Restore with the searcher that saved it.")
-        saved = _checked_payload(payload, where)
-        for name, own in (("metric", self._metric), ("mode", self._mode)):
-            if own is not None and saved[name] is not None and own != saved[name]:
-                raise StateError(where, f"has the {name} {saved[name]!r}, the searcher {own!r}.", "Give the same, or none.")
+        for name, own, theirs in (("metric", self._metric, saved.metric), ("mode", self._mode, saved.mode)):
+            if own is not None and theirs is not None and own != theirs:
+                raise StateError(where, f"has the {name} {theirs!r}, the searcher {own!r}.", "Give the same, or none.")
         optimizer = None
-        if saved["optimizer"] is not None:
-            state = saved["optimizer"]
+        if saved.optimizer is not None:
+            state = saved.optimizer
             if settings and isinstance(state.get("settings"), dict):
                 state = {**state, "settings": {**state["settings"], **settings}}
             optimizer = self.optimizer_class.from_state(state, self._space, **self._settings)
-            if optimizer.observations.mode != saved["mode"]:
+            if optimizer.observations.mode != saved.mode:
                 raise StateError(where, "contradicts itself.", "Use another snapshot.")
         try:
-            hidden = Hidden.from_state(saved["hidden"] or [], self._hidden)
+            hidden = Hidden.from_state(saved.hidden or [], self._hidden)
         except (TypeError, ValueError) as error:
             raise StateError(where, f"malformed ({error}).", "Use another snapshot.") from None
-        if saved["waiting"] is not None:
-            self._restore_waiting(saved["waiting"], where)
-        self._metric, self._mode = saved["metric"] or self._metric, saved["mode"] or self._mode
-        self._time_attr, self._max_concurrent = saved["time_attr"] or TRAINING_ITERATION, saved["max_concurrent"]
-        self._own_space = self._own_space or bool(saved["own_space"])
+        if saved.waiting is not None:
+            try:
+                waiting = Waiting.from_state(saved.waiting)
+                self._check(waiting)
+            except (RaytreeError, TypeError, ValueError, KeyError) as error:
+                raise StateError(where, f"its points do not fit ({error}).", "Use another snapshot.") from None
+            self._waiting = waiting
+        self._metric, self._mode = saved.metric or self._metric, saved.mode or self._mode
+        self._time_attr, self._max_concurrent = saved.time_attr or TRAINING_ITERATION, saved.max_concurrent
+        self._own_space = self._own_space or bool(saved.own_space)
         self._optimizer, self._hidden, self._in_use = optimizer, hidden, False
         if optimizer is not None:
             self._space, self._budget = optimizer.given_space, optimizer.budget
             self._forgotten = not self._announced and self._space.hides
-            self._tell_hidden()
-
-    def _restore_waiting(self, waiting: dict[str, Any], where: str) -> None:
-        """The inverse of `_waiting`, checked as far as the space is known; changes nothing if something is wrong."""
-        before = self._points, self._rewards, self._given
-        try:
-            self._points = configurations("points_to_evaluate", load(waiting["points"]))
-            self._rewards = numbers("evaluated_rewards", load(waiting["rewards"]))
-            self._given = [_Given(*load(entry)) for entry in waiting["given"]]
-            if len(self._rewards) > len(self._points):
-                raise ValueError("more values than points")
-            self._check()
-        except (RaytreeError, TypeError, ValueError, KeyError) as error:
-            self._points, self._rewards, self._given = before
-            raise StateError(where, f"its points do not fit ({error}).", "Use another snapshot.") from None
+            hidden.tell(optimizer)
 
     # Talk
 
@@ -726,23 +600,3 @@ class RaytreeSearcher(Searcher):
         ending = f"{self._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
         record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None else ""
         logger.info("#%d %s -> %s%s", trial.number + 1, " ".join(named), ending, record)
-
-
-def _checked_payload(payload: dict[str, Any], where: str) -> dict[str, Any]:
-    """What a searcher has saved, of the right types; raises `StateError`."""
-    kinds: dict[str, tuple[type, ...]] = {"metric": (str,), "mode": (str,), "time_attr": (str,), "optimizer": (dict,)}
-    kinds |= {"max_concurrent": (int,), "waiting": (dict,), "hidden": (list,)}
-    values = {name: payload.get(name) for name in (*kinds, "own_space")}
-    if not all(values[name] is None or isinstance(values[name], kind) for name, kind in kinds.items()):
-        raise StateError(where, "malformed.", "Use another snapshot.")
-    if values["mode"] not in (None, "min", "max"):
-        raise StateError(where, f"malformed: the mode is {values['mode']!r}.", "Use another snapshot.")
-    return values
-
-
-def _config_of(result: dict) -> dict | None:
-    """The configuration in a result, flat: its keys begin with "config/", or it is nested under "config"."""
-    if isinstance(result.get("config"), dict):
-        return flatten(result["config"])
-    flat = {key[len("config/") :]: value for key, value in result.items() if isinstance(key, str) and key.startswith("config/")}
-    return flat or None

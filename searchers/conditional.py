@@ -47,8 +47,6 @@ class CondKernelSearcher(RaytreeSearcher):
             "auto": by gradient for smooth kernels, locally for the others.
         transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent),
             "bent", or "linear" (the paper).
-        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated
-            amplitude) or "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
         explore: whether every second suggestion goes to the path that was tried least, once the model expects
             nothing.
     """
@@ -61,7 +59,7 @@ class CondKernelSearcher(RaytreeSearcher):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        points_to_evaluate: Sequence[dict] | None = None,
+        points_to_evaluate: Sequence[dict[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,
@@ -79,7 +77,6 @@ class CondKernelSearcher(RaytreeSearcher):
         inference: str = "map",
         search: str = "auto",
         transform: str = "robust",
-        improvement: str = "known",
         explore: bool = True,
     ) -> None:
         super().__init__(
@@ -104,6 +101,5 @@ class CondKernelSearcher(RaytreeSearcher):
             inference=inference,
             search=search,
             transform=transform,
-            improvement=improvement,
             explore=explore,
         )

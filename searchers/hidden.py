@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from raytree.optimizer import Optimizer
 from raytree.space.flat import flatten
 from raytree.space.naming import HIDDEN_FUNCTION, Seen, hidden, name_of, revealed
 
@@ -40,6 +41,11 @@ class Hidden:
                 self.objects[key] = seen
                 news = True
         return news
+
+    def tell(self, optimizer: Optimizer) -> None:
+        """Lets the spaces of an optimizer name its objects."""
+        for space in (optimizer.space, optimizer.given_space):
+            space.reveal(self.objects)
 
     def shown(self, config: Any, trial_id: str) -> Any:
         """A configuration as its trial got it."""

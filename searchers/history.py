@@ -32,8 +32,8 @@ class Past(NamedTuple):
     """One trial of an earlier run: its id, configuration, last results, and whether it failed."""
 
     id: str | None
-    config: dict
-    results: dict
+    config: dict[str, Any]
+    results: dict[str, Any]
     failed: bool
 
 
@@ -80,10 +80,10 @@ class Told:
     """A trial as its folder tells of it, over or not: configuration, status, last result, and all results on the way."""
 
     id: str
-    config: dict
+    config: dict[str, Any]
     status: str
-    last: dict
-    history: tuple[dict, ...]
+    last: dict[str, Any]
+    history: tuple[dict[str, Any], ...]
 
     @property
     def metrics(self) -> list[str]:
@@ -115,7 +115,7 @@ def read_told(place: str | Path) -> list[Told]:
     return [Told(t.trial_id, t.config, t.status, t.last_result or {}, _results(files, folder, t)) for t in trials]
 
 
-def _results(files: FileSystem, folder: str, trial: Trial) -> tuple[dict, ...]:
+def _results(files: FileSystem, folder: str, trial: Trial) -> tuple[dict[str, Any], ...]:
     """What a trial reported, one result a line in its folder; nothing where that cannot be read, or is unfinished."""
     name = trial.storage.trial_dir_name if trial.storage is not None else ""
     found = []

@@ -7,8 +7,9 @@ from typing import Any
 
 from ray.tune.result import TRAINING_ITERATION
 
-from raytree.optimizers.htbo import SOBOL, HTBOOptimizer
+from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.searchers.base import RaytreeSearcher
+from raytree.strategies.treed import SOBOL
 
 
 class HTBOSearcher(RaytreeSearcher):
@@ -54,7 +55,7 @@ class HTBOSearcher(RaytreeSearcher):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        points_to_evaluate: Sequence[dict] | None = None,
+        points_to_evaluate: Sequence[dict[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,

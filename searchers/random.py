@@ -26,7 +26,7 @@ class RandomSearcher(RaytreeSearcher):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        points_to_evaluate: Sequence[dict] | None = None,
+        points_to_evaluate: Sequence[dict[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,

@@ -44,8 +44,6 @@ class TreeSearcher(RaytreeSearcher):
             step" (path-EI chooses the path and its shared parameters, EI the rest; the paper).
         transform: of the losses, see `gp.transform`: "robust" (the data choose whether the worse half is bent),
             "bent", or "linear" (the paper).
-        improvement: "known" (what an evaluation would do to what is known, with the tails of an estimated
-            amplitude) or "plain" (the paper: of the function itself, normal), see `acquisition.improvement`.
         explore: whether every second suggestion goes to the path that was tried least, once the model expects
             nothing.
     """
@@ -58,7 +56,7 @@ class TreeSearcher(RaytreeSearcher):
         metric: str | None = None,
         mode: str | None = None,
         *,
-        points_to_evaluate: Sequence[dict] | None = None,
+        points_to_evaluate: Sequence[dict[str, Any]] | None = None,
         evaluated_rewards: Sequence[float] | None = None,
         seed: int | None = None,
         num_initial: int | None = None,
@@ -77,7 +75,6 @@ class TreeSearcher(RaytreeSearcher):
         offsets: bool = False,
         search: str | int = "all",
         transform: str = "robust",
-        improvement: str = "known",
         explore: bool = True,
     ) -> None:
         super().__init__(
@@ -103,6 +100,5 @@ class TreeSearcher(RaytreeSearcher):
             offsets=offsets,
             search=search,
             transform=transform,
-            improvement=improvement,
             explore=explore,
         )
