@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=60, help="trials to run (default 60)")
     parser.add_argument("--epochs", type=int, default=27, help="of a complete trial (default 27)")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -91,6 +92,7 @@ def main() -> None:
     spent = sum(result.metrics.get("training_iteration", 0) for result in results if result.metrics)
     print(f"\n{searcher.explain()}\n\nbest configuration: {searcher.recommend()}")
     print(f"{len(results)} trials took {spent} epochs; complete ones would have taken {len(results) * arguments.epochs}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

@@ -131,6 +131,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--data", default="digits", help="a set that scikit-learn ships, or a CSV file (default digits)")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -149,6 +150,7 @@ def main() -> None:
     best = results.get_best_result()
     print(f"\n{searcher.explain()}\n\nrecommended: {searcher.recommend()}")
     print(f"best trial: {best.config}, 5-fold error {best.metrics['error']:.4f}, held out {best.metrics['test_error']:.4f}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--storage", default=str(Path.home() / "ray_results"), help="where results go; seen by every node")
     parser.add_argument("--name", default="raytree-cluster", help="of the experiment, to find it again")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -81,6 +82,7 @@ def main() -> None:
     print(f"\n{searcher.explain()}\n\nrecommended: {searcher.recommend()}\n\ntrials by node:")
     for node, count in counts.most_common():
         print(f"  {node}: {count}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

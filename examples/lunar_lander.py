@@ -75,6 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=60, help="trials to run (default 60)")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -99,6 +100,7 @@ def main() -> None:
     for name, gains in rows:
         print(f"{name}: {average(gains, held_out):.1f}")
     print(f"the best single trial had claimed {lucky.metrics['reward']:.1f}\nbest configuration: {recommended.config}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

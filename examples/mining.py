@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--data", help="a CSV of drill holes")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -80,6 +81,7 @@ def main() -> None:
     rank = int(np.sum(sites[1] > best.metrics["grade"])) + 1
     print(f"\n{searcher.explain()}\n\nbest site: {best.config}, grade {best.metrics['grade']:.3f},", end=" ")
     print(f"number {rank} of the {len(sites[1])} in the pool after {len(results)} drillings")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

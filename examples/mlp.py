@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--topology", choices=["shared", "independent"], default="shared", help="how the space is written")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -133,13 +134,14 @@ def main() -> None:
     ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     space = shared_topology() if arguments.topology == "shared" else independent_topology()
     searcher = TreeSearcher(space=space, metric="error", mode="min", seed=arguments.seed)
-    tune.Tuner(
+    results = tune.Tuner(
         objective,
         tune_config=tune.TuneConfig(num_samples=arguments.samples, search_alg=searcher, reuse_actors=True),
         run_config=tune.RunConfig(verbose=0, callbacks=[ProgressCallback(searcher)]),
     ).fit()
     recommended = searcher.recommend()
     print(f"\n{searcher.explain()}\n\nbest configuration: {recommended.config}\nits test error: {recommended.value:.4f}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 

@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="trials to run (default 40)")
     parser.add_argument("--data", help="the sentence-polarity zip, or a folder with pos and neg")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default 0)")
+    parser.add_argument("--report", default="report.html", help="where the page goes (default report.html)")
     parser.add_argument("--short", action="store_true", help="a few trials only, to see that it runs")
     arguments = parser.parse_args()
     if arguments.short:
@@ -125,6 +126,7 @@ def main() -> None:
     print(f"\n{searcher.explain()}\n\nrecommended: true error {true_error(recommended.config, problem):.4f}")
     print(f"best single trial: {true_error(lucky.config, problem):.4f}, where its split had said {lucky.metrics['error']:.4f}")
     print(f"best configuration: {recommended.config}")
+    print(f"everything to look at: {searcher.report(arguments.report, experiment=results.experiment_path)}")
     ray.shutdown()
 
 
