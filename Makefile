@@ -30,7 +30,7 @@ ifneq ($(TESTS),)
 else
 	@mkdir -p build
 	@echo "engine tests write to build/engine.log; tests on Ray:"
-	@nice -n 19 $(BIN)/python -m pytest -m "not slow and not browser" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
+	@nice -n 10 $(BIN)/python -m pytest -m "not slow and not browser" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
 	$(BIN)/python -m pytest -m "not slow and not browser" $(ON_RAY); on_ray=$$?; \
 	echo "engine tests:"; wait $$engine; status=$$?; cat build/engine.log; \
 	test $$on_ray -eq 0 && test $$status -eq 0

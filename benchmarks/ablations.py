@@ -1,7 +1,7 @@
 """What each part of the default search is worth: switched off alone, on the trees, the troubles and the surrogates.
 
     python benchmarks/ablations.py --data DIR                  every part, three seeds; a few hours on one core
-    python benchmarks/ablations.py --data DIR --parts tails    one part
+    python benchmarks/ablations.py --data DIR --parts start    one part
     python benchmarks/ablations.py --table
 
 Scores are means over a suite: log10 of the distance to the optimum on the trees (after 20, 30 and 50 trials), log10 of the
@@ -37,8 +37,6 @@ class Part(NamedTuple):
 PARTS: dict[str, Part] = {
     "everything on": Part({}),
     "no look elsewhere": Part({"explore": False}),
-    "improvement of the function, not of what is known": Part({"improvement": "plain"}),
-    "normal tails": Part({}, (("raytree.gp.posterior", "FREEDOM", 10**6),)),
     "linear losses": Part({"transform": "linear"}),
     "no noisy start": Part({}, (("raytree.models.tree", "NOISY", 1e-9),)),
     "chance of success counts once": Part({}, (("raytree.models.success", "CAUTION", 1.0),)),

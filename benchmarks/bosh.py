@@ -168,7 +168,7 @@ def lp(space: Space, **settings: Any) -> Optimizer:
 
 def ei(space: Space, **settings: Any) -> Optimizer:
     """Expected improvement with a plain Gaussian process."""
-    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, transform="linear", improvement="plain", **settings)
+    return TreeOptimizer(space, num_initial=space.d + 3, explore=False, transform="linear", **settings)
 
 
 def mes(space: Space, **settings: Any) -> Optimizer:

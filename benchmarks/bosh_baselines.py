@@ -39,9 +39,7 @@ class Penalized(Strategy):
 
     def __init__(self, search: Search) -> None:
         super().__init__(search)
-        self.inference = TreeInference(
-            search.given, search.seed, Settings(improvement="plain"), "smooth", "edges", "linear", fidelities=False
-        )
+        self.inference = TreeInference(search.given, search.seed, Settings(), "smooth", "edges", "linear", fidelities=False)
 
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():

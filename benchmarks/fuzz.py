@@ -116,6 +116,8 @@ def main() -> None:
         futures = {pool.submit(spaces if name == "spaces" else sequences, name, block): (name, block) for name, block in left}
         for count, future in enumerate(as_completed(futures), start=1):
             name, block = futures[future]
+            if future.exception() is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
             done[name, block] = future.result()
             file.write(f"{name},{block},{done[name, block]}\n")
             file.flush()

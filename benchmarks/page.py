@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ablations
+import bosh
 import bosh_pools
+import latency
 import surrogates
 import synthetic
 import trouble
@@ -38,6 +40,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "asha": lambda: _surrogates("surrogates-asha.csv.gz", {"six tasks": surrogates.CURVES}, surrogates.QUARTERS),
     "synthetic": lambda: synthetic.table(read(RESULTS / "synthetic.csv.gz")),
     "seeds": lambda: bosh_pools.table(read(RESULTS / "bosh-pools.csv.gz")),
+    "stochastic": lambda: bosh.table(read(RESULTS / "bosh.csv.gz")),
+    "latency": lambda: latency.table(latency.read()),
     "ablations": lambda: ablations.table(read(RESULTS / "ablations.csv.gz")),
 }
 

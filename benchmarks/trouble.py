@@ -49,6 +49,7 @@ class Task:
         true: the loss without noise; infinite where nothing may be recommended.
         minimum: of `true`.
         noise: standard deviation of an evaluation.
+        accidents: the share of evaluations that fail wherever they are.
         seen: what an evaluation shows instead, given the loss; may raise `Crash`.
         same_as: the task without the trouble, to compare with.
     """
@@ -58,11 +59,14 @@ class Task:
     true: Callable[[Any], float]
     minimum: float
     noise: float = 0.0
+    accidents: float = 0.0
     seen: Callable[[Any, float], float] = lambda config, loss: loss
     same_as: str = ""
 
     def evaluate(self, config: Any, rng: np.random.Generator) -> float:
         """One evaluation, as a search sees it."""
+        if self.accidents and rng.random() < self.accidents:
+            raise Crash
         return self.seen(config, self.true(config)) + self.noise * float(rng.normal())
 
 
@@ -177,6 +181,8 @@ def _flat_tasks() -> list[Task]:
     extra = {"good": 0.0, "fair": 0.1, "broken": -0.5}
     broken = Task("", crash, lambda c: quadratic(c) + extra[c["kind"]], 0.0)
     tasks.append(replace(_not_allowed(broken, lambda c: c["kind"] == "broken"), name="a category always crashes"))
+    for share, words in ((0.1, "one of ten"), (0.4, "four of ten")):
+        tasks.append(replace(plain, name=f"{words} lost by accident", accidents=share, same_as="quadratic"))
     for loss in (1e6, 1e14, 1e20):
         seen = _diverged(loss, lambda c: c["x0"] > 2.0 / 3.0)
         tasks.append(replace(plain, name=f"{loss:g} in a third", seen=seen, same_as="quadratic"))
