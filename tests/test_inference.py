@@ -8,6 +8,8 @@ import pytest
 from raytree import TreeOptimizer
 from raytree.gp import inference
 from raytree.space import Float
+from raytree.store import Data
+from raytree.strategies.fitted import Alone, Scaled
 
 BOUNDS = np.tile([-50.0, 50.0], (3, 1))
 
@@ -77,3 +79,21 @@ def test_what_is_recommended_is_as_uncertain_as_the_data_are(noise):
             inside += abs(truth - answer.value) < 1e-3
             assert answer.sd < 0.01
     assert inside >= 8
+
+
+def test_a_path_alone_is_estimated_when_the_schedule_says_so_and_from_its_first_observations():
+    rows = np.random.default_rng(0).random((40, 2))
+    data = Data(rows, rows[:, 0], [()] * 40, [None] * 40, np.arange(40), np.zeros(40, dtype=bool))
+    calls = []
+
+    def likely(first):
+        calls.append(len(first.losses))
+        return Scaled("linear", None, None, first.losses)
+
+    alone = Alone()
+    found = {n: alone.estimate(data.at(range(n)), 10, likely).theta for n in [*range(1, 41), 24, 25]}
+    assert calls == [*range(1, 21), 22, 24, 26, 28, 30, 33, 36, 39]
+    assert all(np.array_equal(theta, rows[: max(c for c in calls if c <= n), 0]) for n, theta in found.items())
+    alone.estimate(data._replace(losses=data.losses + 1.0), 10, likely)  # other values
+    assert calls[-1] == 39
+    assert len(calls) == 29

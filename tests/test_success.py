@@ -141,3 +141,17 @@ def test_failures_that_are_long_past_still_count_as_bad():
     """The model of success knows only the latest trials: without a failure among them it cannot call any an accident."""
     rows = np.random.default_rng(0).random((6, 2))
     assert Success(SQUARE, rows, [()] * 6, np.zeros(6, dtype=bool)).by_place()
+
+
+def test_the_model_of_success_is_made_once_for_what_is_known():
+    """One suggestion asks twice, an explanation as well; with the next trial there is another one."""
+    optimizer = TreeOptimizer(SQUARE, seed=0, num_initial=3)
+    chances = optimizer.strategy.chances
+    assert chances.now() is None
+    models = []
+    for _ in range(4):
+        suggestion = optimizer.ask()
+        optimizer.fail(suggestion.id)
+        models += [chances.now(remember=False), chances.now()]
+    assert all(one is other for one, other in zip(models[::2], models[1::2], strict=True))
+    assert len({id(model) for model in models}) == 4

@@ -156,6 +156,28 @@ def test_a_category_seen_only_in_bad_company_is_not_given_up():
     assert optimizer.recommend().config["kind"] == "good"
 
 
+def test_of_many_paths_those_that_are_best_at_a_glance_are_searched():
+    space = Space({"m": Categorical([{"k": k, "x": Float(0, 1)} for k in range(9)])})
+    paths = space.paths()
+    looked: dict[tuple[int, ...], int] = dict.fromkeys(paths, 0)
+
+    def score(path, rows):
+        looked[path] += len(rows)
+        return -((rows[:, 1 + path[0]] - 0.7) ** 2) - path[0] % 7
+
+    def slope(path, row):
+        gradient = np.zeros(len(row))
+        gradient[1 + path[0]] = -2.0 * (row[1 + path[0]] - 0.7)
+        return float(score(path, row[None])[0]), gradient
+
+    found = maximize(space, paths, Gain(score, slope), {}, np.random.default_rng(0))
+    assert found[0].path in (paths[0], paths[7])
+    assert found[0].row[1 + found[0].path[0]] == pytest.approx(0.7, abs=1e-4)
+    assert [looked[path] > 100 for path in paths] == [True, True, False, False, False, False, False, True, True]
+    assert all(count > 0 for count in looked.values())
+    assert {candidate.path for candidate in found} == set(paths)  # the others are a reserve
+
+
 def test_thousands_of_paths():
     space = Space({f"d{k}": Categorical([{"a": Float(0, 1)}, {"b": Float(0, 1)}]) for k in range(12)})
 

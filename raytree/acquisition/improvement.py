@@ -87,10 +87,9 @@ def log_improvement(posterior: Parts, path: Path, rows: Array) -> Array:
 
 def log_improvement_slope(posterior: Parts, path: Path, row: Array) -> tuple[float, Array]:
     """`log_improvement` at one row (d,), and its gradient (d,)."""
-    values, gradients = [], []
-    for part in posterior.parts:
-        value, gradient = log_ei_at(*part.gradient(path, row), part.lowest)
-        values.append(value)
-        gradients.append(gradient)
+    each = [log_ei_at(*part.gradient(path, row), part.lowest) for part in posterior.parts]
+    if len(each) == 1:
+        return each[0]
+    values, gradients = zip(*each, strict=True)
     weights = np.full(len(values), -math.log(len(values)))
     return log_mean(np.array(values), np.array(gradients), weights)

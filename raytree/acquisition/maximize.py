@@ -34,6 +34,10 @@ EXACT = 1e-6
 """The tolerance for the best."""
 APART = 0.05
 """Starts closer than this end at one summit."""
+GLANCE = 16
+"""Sobol points of a path that decide whether it is searched."""
+SEARCHED = 4
+"""Paths that are searched: of more, those that are best at a glance."""
 KEPT = 4
 """Rows that a path keeps as starts and as a reserve."""
 KEPT_DISCRETE = 32
@@ -170,24 +174,33 @@ def maximize(
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
-    units = shifted_net(n_sobol, space.d, rng)
-    found: list[Candidate] = []
-    for path in paths:
-        box = box_of(space, path, fixed)
-        near = around.get(path, np.empty((0, space.d)))
-        if everywhere is not None:
-            near = np.vstack([near, transplanted(space, everywhere, path)])
-        rows = starting_rows(space, path, box, units, near, rng, n_local)
+    units, nowhere = shifted_net(n_sobol, space.d, rng), np.empty((0, space.d))
+    boxes = {path: box_of(space, path, fixed) for path in paths}
+
+    def near(path: Path) -> Array:
+        rows = around.get(path, nowhere)
+        return rows if everywhere is None else np.vstack([rows, transplanted(space, everywhere, path)])
+
+    def best_of(path: Path, rows: Array) -> list[Candidate]:
         if like is not None:
             rows[:, shared] = like[shared]
         values = gain.score(path, rows)
-        kept = KEPT if len(box.continuous) else KEPT_DISCRETE
-        for k in np.argsort(-values, kind="stable")[:kept].tolist():
-            found.append(Candidate(float(values[k]), path, rows[k]))
+        kept = KEPT if len(boxes[path].continuous) else KEPT_DISCRETE
+        return [Candidate(float(values[k]), path, rows[k]) for k in np.argsort(-values, kind="stable")[:kept].tolist()]
+
+    found: list[Candidate] = []
+    searched = list(paths)
+    if len(paths) > SEARCHED:
+        seen = [best_of(path, np.vstack([space.on_path(path, units[:GLANCE]), near(path)])) for path in paths]
+        seen.sort(key=lambda best: -best[0].value)
+        searched = [best[0].path for best in seen[:SEARCHED]]
+        found = [candidate for best in seen[SEARCHED:] for candidate in best]
+    for path in searched:
+        found += best_of(path, starting_rows(space, path, boxes[path], units, near(path), rng, n_local))
     found.sort(key=lambda candidate: -candidate.value)
-    first = [refine(space, start, box_of(space, start.path, fixed), gain, FIRST, ROUGH) for start in _apart(found, n_refined)]
+    first = [refine(space, start, boxes[start.path], gain, FIRST, ROUGH) for start in _apart(found, n_refined)]
     first.sort(key=lambda candidate: -candidate.value)
-    best = refine(space, first[0], box_of(space, first[0].path, fixed), gain, LAST, EXACT)
+    best = refine(space, first[0], boxes[first[0].path], gain, LAST, EXACT)
     return [best, *first, *found]
 
 

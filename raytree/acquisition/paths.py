@@ -19,6 +19,8 @@ from raytree.space import Path, Space
 
 MAX_LISTED = 64
 """Up to this many paths, all are candidates."""
+MOST_VISITED = 128
+"""Of more visited paths than this, the best ones are candidates."""
 _GOOD, _DRAWN, _POINTS = 3, 32, 8
 _TOGETHER = 1024
 """Paths that are ranked in one product: bounds the memory."""
@@ -28,13 +30,13 @@ Scores = Callable[[Sequence[Path], Array], Array]
 
 
 def known_paths(space: Space, visited: Sequence[Path], rng: np.random.Generator) -> list[Path]:
-    """Candidate paths: all, or the visited ones (best first), neighbours of the best, and random ones."""
+    """Candidate paths: all, or the best visited ones (best first), neighbours of the best, and random ones."""
     if space.n_paths <= MAX_LISTED:
         return space.paths()
-    found = dict.fromkeys(visited)
+    found = dict.fromkeys(visited[:MOST_VISITED])
     for path in visited[:_GOOD]:
         found |= dict.fromkeys(_neighbours(space, path, rng))
-    found |= dict.fromkeys(space.path_of(row) for row in space.sample(rng, _DRAWN))
+    found |= dict.fromkeys(space.paths_of(space.sample(rng, _DRAWN)))
     return list(found)
 
 
@@ -47,7 +49,7 @@ def _neighbours(space: Space, path: Path, rng: np.random.Generator) -> list[Path
         units[:, k] = space.cells[k].place(cell, units[:, k])
     for row, (j, other) in zip(units, moves, strict=True):
         row[j] = float(space.cells[j].place(other, rng.random(1))[0])
-    return [space.path_of(row) for row in space.mask(units)]
+    return space.paths_of(space.mask(units))
 
 
 def promising(space: Space, paths: Sequence[Path], scores: Scores, k: int, rng: np.random.Generator) -> list[Path]:

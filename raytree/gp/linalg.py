@@ -61,7 +61,7 @@ def append(L: Array, cross: Array, corner: Array) -> Array:
     """
     n, m = cross.shape
     B = solve_lower(L, cross)
-    grown = np.zeros((n + m, n + m))
+    grown = np.zeros((n + m, n + m), order="F")  # as LAPACK has it: solves need no copy
     grown[:n, :n] = L
     grown[n:, :n] = B.T
     grown[n:, n:] = cholesky(corner - B.T @ B)

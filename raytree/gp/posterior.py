@@ -69,6 +69,13 @@ class Where(NamedTuple):
     outside: np.ndarray
 
 
+class PathWeights(NamedTuple):
+    """The posterior of the D_p weights of one path: their means, and R with R'R their covariance."""
+
+    mean: Array  # (D_p,)
+    root: Array  # (k, D_p), a row for every weight that was touched and for every one of the path that was not
+
+
 @dataclass(frozen=True, eq=False)
 class Weights:
     """The posterior of the weights that some row has touched; the others keep their prior.
@@ -85,6 +92,22 @@ class Weights:
     L: Array
     mean: Array
     _known: dict[Key, Where] = field(default_factory=dict)
+    _on: dict[Key, PathWeights] = field(default_factory=dict, init=False)
+
+    def on(self, process: Process, path: Key) -> PathWeights:
+        """The weights of one path alone; kept, since gradients ask for them again and again."""
+        found = self._on.get(path)
+        if found is None:
+            places, inside, outside = self.where(process.features, path)
+            columns = process.features.on(path).columns
+            mean, root = np.zeros(len(columns)), np.zeros((len(self.columns) + len(outside), len(columns)))
+            mean[inside] = self.mean[places]
+            unit = np.zeros((len(self.columns), len(places)))
+            unit[places, np.arange(len(places))] = 1.0
+            root[: len(self.columns), inside] = linalg.solve_lower(self.L, unit)
+            root[len(self.columns) + np.arange(len(outside)), outside] = np.sqrt(process.variance[columns[outside]])
+            found = self._on[path] = PathWeights(mean, root)
+        return found
 
     def where(self, features: FeatureMap, path: Key) -> Where:
         """Where the features of a path are."""
@@ -237,38 +260,28 @@ class Gaussian:
         on = process.features.on(path)
         row = self.full(row[None])[0]
         z, slopes = on.with_slopes(row)
-        places, inside, outside = self.weights.where(process.features, path)
-        mean = process.mean(path) + float(z[inside] @ self.weights.mean[places])
+        weights = self.weights.on(process, path)
+        mean, variance = process.mean(path) + float(z @ weights.mean), 0.0
         by_mean, by_variance = np.zeros(process.d), np.zeros(process.d)
-        variance, t, w_dk, A = 0.0, z.copy(), np.empty((0, 0)), np.empty((0, len(z)))
-        coordinates = process.kernel.coordinates(key)
-        block = self.blocks.get(key) if whole else None
+        block, t = (self.blocks.get(key) if whole else None), z
         if whole:
             x = process.kernel.inputs(key, row[None])
             variance = float(process.kernel.diagonal(key, x)[0])
         if block is not None:
             k, dk = process.kernel.gradient(key, block.X, x[0])
-            solved = linalg.solve_lower(block.L, np.column_stack([k, dk]))
-            w, w_dk, A = solved[:, 0], solved[:, 1:], block.A
+            w = linalg.solve_lower(block.L, k)
             mean += float(block.beta @ k)
             variance -= float(w @ w)
-            by_mean[coordinates] += block.beta @ dk
-            by_variance[coordinates] -= 2.0 * (w @ w_dk)
-            t -= w @ A
-        if len(z):
-            q = self.weights.spread(places, t[None, inside])[:, 0]
-            variance += float(q @ q)
-            weighted = np.zeros(len(z))  # 2 inv(Lambda) t, and the prior for weights that nothing has touched
-            weighted[inside] = 2.0 * linalg.solve_upper(self.weights.L, q)[places]
-            prior = process.variance[on.columns[outside]]
-            variance += float(z[outside] ** 2 @ prior)
-            weighted[outside] = 2.0 * z[outside] * prior
-            if block is not None:
-                by_variance[coordinates] -= (A @ weighted) @ w_dk
-            contribution = np.zeros(len(z))
-            contribution[inside] = self.weights.mean[places]
-            on.pull_back(slopes, contribution, by_mean)
-            on.pull_back(slopes, weighted, by_variance)
+            t = z - w @ block.A
+        q = weights.root @ t
+        variance += float(q @ q)
+        by_t = q @ weights.root  # half of the derivative of the variance
+        if block is not None:
+            coordinates = process.kernel.coordinates(key)
+            by_mean[coordinates] = block.beta @ dk
+            by_variance[coordinates] = -2.0 * (linalg.solve_upper(block.L, w + block.A @ by_t) @ dk)
+        on.pull_back(slopes, weights.mean, by_mean)
+        on.pull_back(slopes, 2.0 * by_t, by_variance)
         sd = float(np.sqrt(max(variance, _TINY)))
         return Gradient(mean, sd, by_mean, by_variance / (2.0 * sd))
 
@@ -371,13 +384,15 @@ def posterior(
     path_of = {key: paths[int(index[0])] for key, index in members.items()}
     blocks = {}
     for key, index in members.items():
-        X, signature = process.kernel.inputs(key, rows[index]), process.kernel.signature(key) + rows[index].tobytes()
+        of_block = rows[index]
+        signature = process.kernel.signature(key) + of_block.tobytes()
         known = None if previous is None else previous.same(process.features, key, signature)
         if known is not None:
-            L, A = known.L, known.A
+            X, L, A = known.X, known.L, known.A
         else:
+            X = process.kernel.inputs(key, of_block)
             L = linalg.cholesky(process.kernel.matrix(key, X, X) + np.diag(process.kernel.noise(key, X)))
-            A = linalg.solve_lower(L, process.features.on(path_of[key]).values(rows[index]))
+            A = linalg.solve_lower(L, process.features.on(path_of[key]).values(of_block))
         v = linalg.solve_lower(L, y[index] - process.mean(path_of[key]))
         blocks[key] = Block(X, signature, L, A, v, np.empty(0))
     weights, solved = _solved(process, blocks, path_of)

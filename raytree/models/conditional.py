@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from raytree.gp import mondrian, slice_sampler
 from raytree.gp.context import CONTEXTS, EARLY_NOISE, TRENDS, Context, early, trend
 from raytree.gp.inference import Found, Member, ensemble, fit
-from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary
+from raytree.gp.kernels import GAUSSIAN, LAPLACE, MATERN52, Stationary, distances
 from raytree.gp.likelihood import Blocks, Stack, negative_log_likelihood, stack_of
 from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, posterior
@@ -134,18 +135,18 @@ class InputKernel:
 
     def coordinates(self, block: Path) -> np.ndarray:
         columns = self.columns(block)
-        return np.array([self.numbers.parameter[c] for c in columns.tolist() if self.numbers.indicator[c] < 0], dtype=int)
+        return np.asarray(self.numbers.parameter[columns][self.numbers.indicator[columns] < 0])
 
     def signature(self, block: Path) -> bytes:
         return self.theta.tobytes()
 
     def inputs(self, block: Path, rows: Array) -> Array:
-        X = self.numbers(rows[:, : self.space.d])[:, self.columns(block)]
+        X = self.numbers(rows[:, : self.space.d], self.columns(block))
         return X if self.context is None else np.column_stack([X, rows[:, -1]])
 
     def _inverse(self, block: Path) -> Array:
         """(c,) what terms |x - x'|^power of a block's columns are multiplied by."""
-        lengths = np.array(self.numbers.length, dtype=int)[self.columns(block)]
+        lengths = self.numbers.length[self.columns(block)]
         found: Array = np.exp(-self.stationary.power * self.theta[LENGTHS + lengths])
         return found
 
@@ -175,14 +176,17 @@ class InputKernel:
             X, x = X[:, :-1], x[:-1]
         power, inverse = self.stationary.power, self._inverse(block)
         difference = x - X
-        k, falls = self.stationary.profile(np.sum(np.abs(difference) ** power * inverse, axis=1))
-        bend = power * np.sign(difference) * np.abs(difference) ** (power - 1) * inverse
-        number = np.array([self.numbers.indicator[c] < 0 for c in self.columns(block).tolist()], dtype=bool)
+        bend = inverse * (difference if power == 2 else np.sign(difference))
+        k, falls = self.stationary.profile(np.sum(difference * bend, axis=1))
+        bend *= power
+        number = self.numbers.indicator[self.columns(block)] < 0
         return factor * k, (-(factor * falls)[:, None] * bend)[:, number]
 
 
 def _distance(a: Array, b: Array, inverse: Array, power: int) -> Array:
     """(n, m) sums over columns of |a - b|^power times `inverse` (c,)."""
+    if power == 2:
+        return distances(a, b, inverse, np.zeros(len(inverse), dtype=bool))
     out = np.zeros((len(a), len(b)))
     for column, factor in enumerate(inverse.tolist()):
         out += factor * np.abs(a[:, column, None] - b[None, :, column]) ** power
@@ -238,18 +242,18 @@ class ConditionalModel:
         self._noise_scale = priors.noise_scale
         ends = [(np.log(0.01), np.log(100.0))] * lengths + [(p.low, p.high) for p in more]
         self.bounds = np.array([(np.log(NOISE_FLOOR), 2.0), (-8.0, 10.0), *ends])
-        self._blocks = self._prepared()
 
-    def _prepared(self) -> list[InputBlock]:
+    @cached_property
+    def _blocks(self) -> list[InputBlock]:
         members: dict[Path, list[int]] = {}
         for k, path in enumerate(self.paths):
             members.setdefault(path if self.kernel_name == "conditional" else (), []).append(k)
-        kernel, numbers = self.kernel(self._mean), self.inputs(self.rows[:, : self.space.d])
+        kernel, rows_only = self.kernel(self._mean), self.rows[:, : self.space.d]
         blocks = []
         for key, index in members.items():
             columns, rows = kernel.columns(key), self.rows[index]
-            X = numbers[index][:, columns]
-            lengths, where = np.unique(np.array(self.inputs.length, dtype=int)[columns], return_inverse=True)
+            X = self.inputs(rows_only[index], columns)
+            lengths, where = np.unique(self.inputs.length[columns], return_inverse=True)
             terms = np.zeros((len(lengths), len(X), len(X)))
             for column, k in enumerate(where.tolist()):
                 terms[k] += np.abs(X[:, column, None] - X[None, :, column]) ** kernel.stationary.power

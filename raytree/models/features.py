@@ -37,8 +37,8 @@ FOURIER = 25
 
 _COEFFICIENTS = np.array([[*legendre.leg2poly(row[: k + 1]), *row[k + 1 :]] for k, row in enumerate(np.eye(DEGREE + 1))]).T
 """(k, l): the coefficient of the k-th power in the l-th polynomial."""
-_DERIVATIVES = legendre.legder(np.eye(DEGREE + 1))
-"""(k, l): the share of the k-th polynomial in the derivative of the l-th."""
+_DERIVATIVES = 2.0 * legendre.legder(np.eye(DEGREE + 1))
+"""(k, l): the share of the k-th polynomial in the derivative of the l-th by a unit, which is half of its argument."""
 
 ROOT, EDGE, SHARED, TREND = 0, 1, 2, 3
 
@@ -100,7 +100,7 @@ class Group:
             frequencies, phases = self._waves
             return self.values(u), -np.sqrt(2.0 / self.k) * frequencies * np.sin(u[:, None] * frequencies + phases)
         polynomials = _legendre(2.0 * u - 1.0, self.k)
-        return polynomials[:, 1:], 2.0 * polynomials[:, : self.k] @ _DERIVATIVES[: self.k, 1 : self.k + 1]
+        return polynomials[:, 1:], polynomials[:, : self.k] @ _DERIVATIVES[: self.k, 1 : self.k + 1]
 
 
 def _legendre(x: Array, degree: int) -> Array:

@@ -118,13 +118,13 @@ class HierarchicalGP:
     def _differences(self, a: Array, b: Array) -> Array:
         """(l, n, m) squared differences, summed over the columns of each length-scale."""
         terms = np.zeros((self.inputs.n_lengths, len(a), len(b)))
-        for column, k in enumerate(self.inputs.length):
+        for column, k in enumerate(self.inputs.length.tolist()):
             terms[k] += (a[:, column, None] - b[None, :, column]) ** 2
         return terms
 
     def correlation(self, theta: Array, a: Array, b: Array, alike: np.ndarray) -> Array:
         """(n, m) R between numbers a (n, C) and b (m, C)."""
-        inverse = np.exp(-2.0 * theta[_LENGTHS:])[np.array(self.inputs.length, dtype=int)]
+        inverse = np.exp(-2.0 * theta[_LENGTHS:])[self.inputs.length]
         squared = distances(a, b, inverse, np.zeros(a.shape[1], dtype=bool))
         return np.asarray(MATERN52.profile(squared)[0] * alike)
 

@@ -18,6 +18,7 @@ import numpy as np
 from raytree.errors import SettingError
 from raytree.gp.linalg import Array
 from raytree.space import Categorical, Space
+from raytree.space.tree import MOST_REMEMBERED
 
 CATEGORIES = ("hamming", "onehot", "integer")
 DEFAULT = 0.5
@@ -39,9 +40,9 @@ class Inputs:
         if categories not in CATEGORIES:
             raise SettingError("categories", f"must be one of {', '.join(CATEGORIES)}, got {categories!r}.")
         self.space, self.impute, self._seed = space, impute, seed
-        self.parameter: list[int] = []  # of each column
-        self.indicator: list[int] = []  # of each column: the category it marks, or -1 for a number
-        self.length: list[int] = []  # of each column: its length-scale
+        parameter: list[int] = []
+        indicator: list[int] = []
+        length: list[int] = []
         self.labels: list[str] = []  # of each length-scale
         for i, (name, domain, _) in enumerate(space.parameters):
             unordered = isinstance(domain, Categorical) and not domain.ordered and categories != "integer"
@@ -50,32 +51,44 @@ class Inputs:
             for position, mark in enumerate(marks):
                 if position == 0 or own:
                     self.labels.append(f"{name}={domain.render(mark)}" if own else name)
-                self.parameter.append(i)
-                self.indicator.append(mark)
-                self.length.append(len(self.labels) - 1)
+                parameter.append(i)
+                indicator.append(mark)
+                length.append(len(self.labels) - 1)
+        self.parameter = np.array(parameter, dtype=int)  # of each column
+        self.indicator = np.array(indicator, dtype=int)  # of each column: the category it marks, or -1 for a number
+        self.length = np.array(length, dtype=int)  # of each column: its length-scale
         self._height = 0.5 ** (1.0 / power)
-        self._last: tuple[Array, Array] | None = None
+        self._all = np.arange(len(parameter))
+        self._columns: dict[tuple[int, ...], np.ndarray] = {}
+        self._last: tuple[Array, np.ndarray, Array] | None = None
 
     @property
     def n_lengths(self) -> int:
         return len(self.labels)
 
     def columns(self, parameters: tuple[int, ...]) -> np.ndarray:
-        """The columns of some parameters."""
-        wanted = set(parameters)
-        return np.array([k for k, i in enumerate(self.parameter) if i in wanted], dtype=int)
+        """The columns of some parameters; the last ones asked for are kept."""
+        found = self._columns.get(parameters)
+        if found is None:
+            if len(self._columns) >= MOST_REMEMBERED:
+                self._columns.clear()
+            found = np.flatnonzero(np.isin(self.parameter, parameters))
+            self._columns[parameters] = found
+        return found
 
-    def __call__(self, rows: Array) -> Array:
-        """(n, C) numbers. Several posteriors ask for the same rows one after the other: the last answer is kept."""
-        if self._last is None or not np.array_equal(self._last[0], rows, equal_nan=True):
-            self._last = rows.copy(), self._numbers(rows)
-        return self._last[1]
+    def __call__(self, rows: Array, columns: np.ndarray | None = None) -> Array:
+        """(n, c) some columns, or all. Several posteriors ask for the same rows one after the other: the last answer is kept."""
+        columns = self._all if columns is None else columns
+        last = self._last
+        if last is None or not np.array_equal(last[1], columns) or not np.array_equal(last[0], rows, equal_nan=True):
+            last = self._last = rows.copy(), columns, self._numbers(rows, columns)
+        return last[2]
 
-    def _numbers(self, rows: Array) -> Array:
+    def _numbers(self, rows: Array, columns: np.ndarray) -> Array:
         if not self.impute:
             rows = self._fill(rows)
-        out = np.empty((len(rows), len(self.parameter)))
-        for k, (i, mark) in enumerate(zip(self.parameter, self.indicator, strict=True)):
+        out = np.empty((len(rows), len(columns)))
+        for k, (i, mark) in enumerate(zip(self.parameter[columns].tolist(), self.indicator[columns].tolist(), strict=True)):
             column = self._canonical(i, rows[:, i])
             if mark < 0:
                 out[:, k] = np.where(np.isnan(column), DEFAULT, column)

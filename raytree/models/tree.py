@@ -17,6 +17,7 @@ Notation: n observations on P visited paths, n_p on path p, d_p its kernel's dim
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -207,10 +208,14 @@ class LeafKernel:
         """The prior variance of a leaf's function."""
         return self.h.amplitude.get(block, self.h.common_amplitude)
 
+    @cached_property
+    def _common(self) -> bytes:
+        """The hyperparameters that all leaves have in common."""
+        h = self.h
+        return np.concatenate([[h.noise, h.early_noise], h.context, h.inverse_squared_length]).tobytes()
+
     def signature(self, block: Path) -> bytes:
-        h, dims = self.h, self.coordinates(block)
-        single = np.array([h.noise, h.early_noise, self.amplitude(block)])
-        return np.concatenate([single, h.context, h.inverse_squared_length[dims]]).tobytes()
+        return self._common + struct.pack("d", self.amplitude(block))
 
     def inputs(self, block: Path, rows: Array) -> Array:
         dims = self.coordinates(block)

@@ -86,13 +86,11 @@ class WarpedKernel:
 
     @property
     def _scale(self) -> Array:
-        found: Array = np.exp(-self.theta[_LENGTHS:])[np.array(self.numbers.length, dtype=int)]
+        found: Array = np.exp(-self.theta[_LENGTHS:])[self.numbers.length]
         return found
 
     def coordinates(self, block: Path) -> np.ndarray:
-        return np.array(
-            [i for i, mark in zip(self.numbers.parameter, self.numbers.indicator, strict=True) if mark < 0], dtype=int
-        )
+        return self.numbers.parameter[self.numbers.indicator < 0]
 
     def signature(self, block: Path) -> bytes:
         return self.theta.tobytes()
@@ -120,7 +118,7 @@ class WarpedKernel:
         by_number = -2.0 * amplitude * falls[:, None] * scaled
         if len(self.ordered):
             by_number[:, self.ordered] *= warping.slope(x[None, C:][:, self.ordered], *self.laws)
-        return amplitude * k, by_number[:, np.array(self.numbers.indicator) < 0]
+        return amplitude * k, by_number[:, self.numbers.indicator < 0]
 
 
 class TreedGP:
@@ -156,9 +154,8 @@ class TreedGP:
         self.X = inputs(rows)
         self.root = grow(space, rows, y, SMALLEST if treed else len(y) + 1)
         self.paths = list(self.root.walk())
-        numbers = [k for k, mark in enumerate(inputs.indicator) if mark < 0]
-        self._ordered = np.array(numbers, dtype=int) if warped else np.empty(0, int)
-        self._length = np.array(inputs.length, dtype=int)
+        self._ordered = np.flatnonzero(inputs.indicator < 0) if warped else np.empty(0, int)
+        self._length = inputs.length
         self._rng, self._centred, self._thin = np.random.default_rng([seed, 10]), centred, thin
         lengths, laws = inputs.n_lengths, len(self._ordered)
         self._center = np.concatenate([[np.log(1e-3), 0.0, 0.0], np.full(lengths, np.log(0.5)), np.zeros(2 * laws)])

@@ -30,7 +30,7 @@ from raytree.space import Path, Space
 from raytree.store import Data, Trial
 from raytree.strategies.base import Search
 from raytree.strategies.fidelity import Fidelity, added_fraction
-from raytree.strategies.fitted import Fitted, Scaled, dump_theta, enough, fitted_to, load_theta, most_likely, transforms
+from raytree.strategies.fitted import Alone, Fitted, Scaled, dump_theta, enough, fitted_to, load_theta, most_likely, transforms
 from raytree.strategies.improvement import MOST_PATHS, ImprovementStrategy
 
 PLAIN: dict[str, Any] = {"transform": "linear", "explore": False}
@@ -92,6 +92,7 @@ class ConditionalInference:
         self._theta: Array | None = None
         self._scale = ""  # the name of the transform that was chosen last
         self._last: Gaussian | None = None  # its factors are used again
+        self._alone = Alone[ConditionalModel]()
         self.fitted_to = 0
 
     def block_of(self, path: Path) -> Path:
@@ -140,7 +141,11 @@ class ConditionalInference:
         return self._fitted(data, found, posterior)
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
-        found = self._likely(data, TRANSFORMS[self._transform](data.losses), None, alone=True)
+        def likely(first: Data) -> Scaled[ConditionalModel]:
+            return self._likely(first, TRANSFORMS[self._transform](first.losses), None, alone=True)
+
+        found = self._alone.estimate(data, REFIT, likely)
+        found = found._replace(model=self.model(data, found.scale.forward(data.losses), alone=True))
         return self._fitted(data, found, Mixture([found.model.posterior(found.theta, target)]))
 
     def final(self, data: Data) -> Fitted[Mixture]:

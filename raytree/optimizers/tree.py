@@ -33,6 +33,7 @@ from raytree.store import Data, Trial
 from raytree.strategies.base import Search
 from raytree.strategies.fidelity import Fidelity, added_fraction
 from raytree.strategies.fitted import (
+    Alone,
     Fitted,
     Scaled,
     dump_named,
@@ -96,6 +97,7 @@ class TreeInference:
         self._named: Named = {}  # hyperparameters by name: which there are depends on what was visited
         self._scale = ""  # the name of the transform that was chosen last
         self._last: Gaussian | None = None  # its factors are used again
+        self._alone = Alone[TreeModel]()
         self.fitted_to = 0
 
     def _features(self, fidelities: bool) -> Features:
@@ -137,7 +139,12 @@ class TreeInference:
         return fitted
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
-        return self._fitted(data, self._likely(data, TRANSFORMS[self._transform](data.losses), None, EVALUATIONS), target)
+        def likely(first: Data) -> Scaled[TreeModel]:
+            return self._likely(first, TRANSFORMS[self._transform](first.losses), None, EVALUATIONS)
+
+        found = self._alone.estimate(data, REFIT, likely)
+        model = self._model(data, found.scale.forward(data.losses))
+        return self._fitted(data, found._replace(model=model), target)
 
     def _fitted(self, data: Data, found: Scaled[TreeModel], target: float) -> Fitted[Mixture]:
         posterior = Mixture([found.model.posterior(found.theta, target, self._last)])

@@ -23,6 +23,8 @@ MOST_KNOWN = 256
 """Observations of one block of the model (a path, or everything): of more, the best half and an even selection of the rest."""
 MOST_RUNNING = 128
 """Running trials of a block: of more, those that were suggested last."""
+MOST_ALONE = 64
+"""Estimates for single paths that are kept."""
 AROUND = 2
 """The best observations of a path around which to look for the next."""
 SUCCESS_REFIT = 10
@@ -141,6 +143,35 @@ def most_likely(data: Data, scales: dict[str, Transform], fit: Callable[[Array],
     return min(found, key=lambda pair: pair[0])[1]
 
 
+class Alone(Generic[M]):
+    """Estimates for one path at a time, each from the path's first observations: as many as the schedule of refits says.
+
+    They depend on nothing but those observations, so that it does not matter which of them are still known.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Scaled[M]] = {}
+
+    def estimate(self, data: Data, part: int, likely: Callable[[Data], Scaled[M]]) -> Scaled[M]:
+        """The estimate for the data of a path.
+
+        Args:
+            data: all data of the path.
+            part: see `next_fit`.
+            likely: makes an estimate.
+        """
+        n = 0
+        while next_fit(n, part) <= len(data.losses):
+            n = next_fit(n, part)
+        first = data.at(range(n))
+        key = first.rows.tobytes() + first.losses.tobytes()
+        if key not in self._known:
+            if len(self._known) >= MOST_ALONE:
+                self._known.clear()
+            self._known[key] = likely(first)
+        return self._known[key]
+
+
 # The chance of success
 
 
@@ -151,6 +182,7 @@ class Chances:
         self._search = search
         self._theta: Named = {}
         self._fitted_to = 0
+        self._last: tuple[bytes, Success] | None = None  # what it was made of; one suggestion asks several times
 
     def believable(self, data: Data, remember: bool = True) -> Data:
         """The data, without the imputed losses of failed trials if failures are accidents.
@@ -176,8 +208,11 @@ class Chances:
         kept = ended[-MOST_KNOWN:]
         rows = np.concatenate([self._search.given_row(trial) for trial in kept])
         due = len(ended) >= next_fit(self._fitted_to, SUCCESS_REFIT)
-        paths = [trial.path for trial in kept]
-        model = Success(self._search.given, rows, paths, failed[-MOST_KNOWN:], self._theta, due)
+        made_of = rows.tobytes() + failed.tobytes()
+        if self._last is None or self._last[0] != made_of:
+            paths = [trial.path for trial in kept]
+            self._last = made_of, Success(self._search.given, rows, paths, failed[-MOST_KNOWN:], self._theta, due)
+        model = self._last[1]
         if due and remember:
             self._theta.update(model.theta)
             self._fitted_to = len(ended)
@@ -187,7 +222,7 @@ class Chances:
         return {"theta": dump_named(self._theta), "fitted_to": self._fitted_to}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._theta, self._fitted_to = load_named(state["theta"]), int(state["fitted_to"])
+        self._theta, self._fitted_to, self._last = load_named(state["theta"]), int(state["fitted_to"]), None
 
 
 # Hyperparameters as JSON

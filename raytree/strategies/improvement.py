@@ -117,7 +117,8 @@ class ImprovementStrategy(Strategy):
     def propose(self, ask: int, rng: np.random.Generator) -> Iterable[Array]:
         with one_thread():
             space = self.search.given
-            fitted = self.fit()
+            known = self.known(remember=True)
+            fitted = self.inference.fit(known, self.fidelity.target(known))
             paths = known_paths(space, fitted.visited, rng)
             if self.treatment == "thompson" and self.search.trials.running():
                 rows = pending.places(space, paths[:MOST_PATHS], fitted.around, rng)
@@ -127,7 +128,7 @@ class ImprovementStrategy(Strategy):
             first: list[Array] = []
             follow = self._round()
             if self.explore and found[0].value < math.log(NEGLIGIBLE) and -ask % EXPLORE_EVERY <= follow:
-                first = self._least_tried(success, paths, rng)
+                first = self._least_tried(known, success, paths, rng)
             found = found if self.treatment == "ignore" else pending.apart(found, self._running_rows())
             self._queue(posterior, success, first, found, follow)
             return self.fidelity.with_fractions(fitted.posterior, first, found)
@@ -168,7 +169,7 @@ class ImprovementStrategy(Strategy):
 
     # Looking elsewhere
 
-    def _least_tried(self, success: Success | None, paths: list[Path], rng: np.random.Generator) -> list[Array]:
+    def _least_tried(self, known: Data, success: Success | None, paths: list[Path], rng: np.random.Generator) -> list[Array]:
         """A row on the path that was tried least for its dimension; behind it rows of the next ones, should it be used up.
 
         While a path has no more trials than parameters, at random; then where a search of that path alone would go.
@@ -177,10 +178,9 @@ class ImprovementStrategy(Strategy):
         failed = [trial.path for trial in self.search.trials.with_status(*FAILED)]
         order = least_tried(space, (trial.path for trial in self.search.trials), failed, paths)[:RESERVE]
         rows = [space.on_path(path, rng.random((1, space.d)))[0] for path in order]
-        data = self.data()
-        here = [k for k, path in enumerate(data.paths) if order and path == order[0]]
+        here = [k for k, path in enumerate(known.paths) if order and path == order[0]]
         if order and len(space.free(order[0])) < len(here) <= ALONE:
-            own = data.at(here)
+            own = known.at(here)
             target = float(own.rows[:, -1].max()) if self.fidelity.on else 1.0
             alone = self.inference.alone(own, target)
             posterior = self.with_running(alone.posterior, rng)

@@ -175,7 +175,7 @@ class TreedInference:
         return {"theta": dump_theta(self._theta), "transform": self._scale, "fitted_to": self.fitted_to}
 
     def restore(self, state: dict[str, Any]) -> None:
-        laws = sum(mark < 0 for mark in self.inputs.indicator) if self._warp else 0
+        laws = int(np.sum(self.inputs.indicator < 0)) if self._warp else 0
         self._theta = load_theta(state["theta"], 3 + self.inputs.n_lengths + 2 * laws)
         self._scale, self.fitted_to = str(state["transform"]), int(state["fitted_to"])
 
