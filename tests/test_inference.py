@@ -86,14 +86,15 @@ def test_a_path_alone_is_estimated_when_the_schedule_says_so_and_from_its_first_
     data = Data(rows, rows[:, 0], [()] * 40, [None] * 40, np.arange(40), np.zeros(40, dtype=bool))
     calls = []
 
-    def likely(first):
+    def likely(first, scales):
+        assert set(scales) == {"straight"}
         calls.append(len(first.losses))
-        return Scaled("linear", None, None, first.losses)
+        return Scaled("straight", None, None, first.losses)
 
-    alone = Alone()
-    found = {n: alone.estimate(data.at(range(n)), 10, likely).theta for n in [*range(1, 41), 24, 25]}
+    alone = Alone("robust", 10)
+    found = {n: alone.estimate(data.at(range(n)), "straight", likely).theta for n in [*range(1, 41), 24, 25]}
     assert calls == [*range(1, 21), 22, 24, 26, 28, 30, 33, 36, 39]
     assert all(np.array_equal(theta, rows[: max(c for c in calls if c <= n), 0]) for n, theta in found.items())
-    alone.estimate(data._replace(losses=data.losses + 1.0), 10, likely)  # other values
+    alone.estimate(data._replace(losses=data.losses + 1.0), "straight", likely)  # other values
     assert calls[-1] == 39
     assert len(calls) == 29

@@ -159,7 +159,7 @@ def test_ordered_categories_keep_their_order(ordered):
     rows = np.array([[sizes.unit(code)] for code in range(4)])
     space = Space({"size": sizes})
     model = TreeModel(space, Features(space), rows, np.zeros(4), [()] * 4)
-    kernel = model.process(model.start()).kernel.matrix((), rows, rows)
+    kernel = model.process(model.unpack(model.start())).kernel.matrix((), rows, rows)
     assert (kernel[0, 1] > kernel[0, 3] + 1e-3) == ordered
     shared = Space({"size": sizes, "d": Categorical([{"x": Float(0, 1)}, {}])})
     basis = Features(shared)._bases[0][1]

@@ -279,7 +279,7 @@ def test_a_row_transplanted_to_another_path_keeps_what_is_alive_there():
         space = Space(structure)
         rows = space.sample(rng, 10)
         for row, path in itertools.product(rows, space.paths(20)):
-            moved = transplanted(space, row, path)
+            (moved,) = transplanted(space, row, [path])
             assert space.path_of(moved) == path
             np.testing.assert_array_equal(np.isnan(moved), ~space.active(path))
             if path == space.path_of(row):

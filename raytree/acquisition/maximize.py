@@ -136,14 +136,14 @@ def _elsewhere(space: Space, path: Path, i: int, unit: float) -> list[float]:
     ]
 
 
-def transplanted(space: Space, row: Array, path: Path) -> Array:
-    """(d,) a row moved to another path: what is alive on both keeps its value, what comes to life is in its middle."""
-    moved: Array = space.on_path(path, np.full((1, space.d), 0.5))[0]
-    cell_of = space.cell_of(path)
-    for i in np.flatnonzero(~np.isnan(row) & ~np.isnan(moved)).tolist():
-        if i not in cell_of or space.cells[i].index(space.parameters[i].domain.code(float(row[i]))) == cell_of[i]:
-            moved[i] = row[i]
-    return moved
+def transplanted(space: Space, row: Array, paths: Sequence[Path]) -> Array:
+    """(p, d) a row moved to other paths: what is alive on both keeps its value, what comes to life is in its middle."""
+    moved: Array = space.on_paths(paths, np.full((1, space.d), 0.5))[:, 0]
+    kept = ~np.isnan(moved) & ~np.isnan(row)
+    here = space.paths_of(row[None])[0]
+    for k, j in enumerate(space.decisions):
+        kept[:, j] &= np.array([path[k] == here[k] for path in paths], dtype=bool)
+    return np.where(kept, row, moved)
 
 
 def maximize(
@@ -174,12 +174,12 @@ def maximize(
     """
     fixed = frozenset() if like is None else space.shared
     shared = sorted(fixed)
-    units, nowhere = shifted_net(n_sobol, space.d, rng), np.empty((0, space.d))
+    units = shifted_net(n_sobol, space.d, rng)
     boxes = {path: box_of(space, path, fixed) for path in paths}
-
-    def near(path: Path) -> Array:
-        rows = around.get(path, nowhere)
-        return rows if everywhere is None else np.vstack([rows, transplanted(space, everywhere, path)])
+    near = {path: around.get(path, np.empty((0, space.d))) for path in paths}
+    if everywhere is not None:
+        moved = transplanted(space, everywhere, paths)
+        near = {path: np.vstack([near[path], moved[k : k + 1]]) for k, path in enumerate(paths)}
 
     def best_of(path: Path, rows: Array) -> list[Candidate]:
         if like is not None:
@@ -191,12 +191,13 @@ def maximize(
     found: list[Candidate] = []
     searched = list(paths)
     if len(paths) > SEARCHED:
-        seen = [best_of(path, np.vstack([space.on_path(path, units[:GLANCE]), near(path)])) for path in paths]
+        glances = space.on_paths(paths, units[:GLANCE])
+        seen = [best_of(path, np.vstack([rows, near[path]])) for path, rows in zip(paths, glances, strict=True)]
         seen.sort(key=lambda best: -best[0].value)
         searched = [best[0].path for best in seen[:SEARCHED]]
         found = [candidate for best in seen[SEARCHED:] for candidate in best]
     for path in searched:
-        found += best_of(path, starting_rows(space, path, boxes[path], units, near(path), rng, n_local))
+        found += best_of(path, starting_rows(space, path, boxes[path], units, near[path], rng, n_local))
     found.sort(key=lambda candidate: -candidate.value)
     first = [refine(space, start, boxes[start.path], gain, FIRST, ROUGH) for start in _apart(found, n_refined)]
     first.sort(key=lambda candidate: -candidate.value)

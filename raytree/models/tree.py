@@ -294,10 +294,14 @@ class TreeModel:
         for k, path in enumerate(paths):
             members.setdefault(path, []).append(k)
         self.members = {path: np.array(index) for path, index in members.items()}
-        self.layout = _Layout(space, features, {path: len(index) for path, index in self.members.items()}, settings)
         self.categorical = np.array([is_unordered(p.domain) for p in space.parameters], dtype=bool)
 
     # Hyperparameters
+
+    @cached_property
+    def layout(self) -> _Layout:
+        """Where hyperparameters are in theta."""
+        return _Layout(self.space, self.features, {path: len(index) for path, index in self.members.items()}, self.settings)
 
     def start(self, previous: Named | None = None) -> Array:
         """(k,) theta to begin from: the last fit where it knows a parameter, the prior's mean elsewhere."""
@@ -314,11 +318,14 @@ class TreeModel:
 
     def unpack(self, theta: Array) -> Hyperparameters:
         """Theta on its natural scale."""
-        at = self.layout.at
+        return self.hyperparameters(self.named(theta))
+
+    def hyperparameters(self, named: Named) -> Hyperparameters:
+        """Logarithms by name on their natural scale; the middle of the prior for those that have no name yet."""
 
         def value(kind: str, which: object = None) -> float:
-            k = at.get((kind, which))
-            return float(theta[k]) if k is not None else PRIORS[kind].mean
+            found = named.get((kind, which))
+            return PRIORS[kind].mean if found is None else found
 
         lengths = np.array([value(length_kind(self.space, i)) + value("length_i", i) for i in range(self.space.d)])
         common = value("amplitude")
@@ -331,7 +338,8 @@ class TreeModel:
         log_variance[shared] = [by_parameter[i] for i in parameter[shared].tolist()]
         log_variance[group == TREND] = value("trend")
         log_variance += value("decay") * np.maximum(order - 1.0, 0.0)
-        context = [float(theta[at["context", k]]) for k in range(len(self.context.parameters))] if self.context else []
+        priors = self.context.parameters if self.context else ()
+        context = [named.get(("context", k), prior.mean) for k, prior in enumerate(priors)]
         return Hyperparameters(
             float(np.exp(value("noise"))),
             {path: float(np.exp(common + value("amplitude_p", path))) for path in self.members},
@@ -461,11 +469,9 @@ class TreeModel:
 
         return ensemble(flat, theta, self.layout.bounds, k, rng)
 
-    def process(self, theta: Array) -> Process:
-        """The Gaussian process at theta."""
-        h = self.unpack(theta)
-        dims = {path: np.array(dims, dtype=int) for path, dims in self.layout.dims.items()}
-        kernel = LeafKernel(self.space, self.settings, h, self.categorical, self.context, dims)
+    def process(self, h: Hyperparameters) -> Process:
+        """The Gaussian process at some hyperparameters."""
+        kernel = LeafKernel(self.space, self.settings, h, self.categorical, self.context, {})
         return Process(
             kernel, self.space.d, self.context is not None, features=self.features, variance=h.weight_variance,
             means=h.offset,
@@ -473,4 +479,8 @@ class TreeModel:
 
     def posterior(self, theta: Array, target: float = 1.0, previous: Gaussian | None = None) -> Gaussian:
         """The posterior at theta; rows without a fidelity are meant at `target`. See `gp.posterior` for a previous one."""
-        return posterior(self.process(theta), self.rows, self.y, self.paths, target, previous)
+        return self.posterior_at(self.unpack(theta), target, previous)
+
+    def posterior_at(self, h: Hyperparameters, target: float = 1.0, previous: Gaussian | None = None) -> Gaussian:
+        """`posterior` at some hyperparameters."""
+        return posterior(self.process(h), self.rows, self.y, self.paths, target, previous)

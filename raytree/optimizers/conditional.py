@@ -44,9 +44,11 @@ PAPER: dict[str, Any] = {**PLAIN, "inference": "slice", "search": "local", "cate
 FLAT: dict[str, Any] = {**PLAIN, "kernel": "matern", "impute": False, "search": "gradient"}
 """A Gaussian process blind to structure: the GP baseline of Jenatton et al. 2017, section 4."""
 
-EVALUATIONS = 40
-"""Of the likelihood in one fit."""
-REFIT = 20
+EVALUATIONS = 15
+"""Of the likelihood in one fit, from each of two starts."""
+FINAL_EVALUATIONS = 40
+"""The same, for an answer."""
+REFIT = 10
 """Hyperparameters are estimated again when there is one new observation for so many old ones."""
 BURN_IN = 100
 """Sweeps of the slice sampler before the first suggestion."""
@@ -92,7 +94,7 @@ class ConditionalInference:
         self._theta: Array | None = None
         self._scale = ""  # the name of the transform that was chosen last
         self._last: Gaussian | None = None  # its factors are used again
-        self._alone = Alone[ConditionalModel]()
+        self._alone = Alone[ConditionalModel](transform, REFIT)
         self.fitted_to = 0
 
     def block_of(self, path: Path) -> Path:
@@ -109,13 +111,18 @@ class ConditionalInference:
         return ConditionalModel(self._space, inputs, kernel, data.rows, y, data.paths, PAPER_PRIORS, self._seed, context)
 
     def _likely(
-        self, data: Data, scales: dict[str, Transform], start: Array | None, alone: bool = False
+        self,
+        data: Data,
+        scales: dict[str, Transform],
+        start: Array | None,
+        evaluations: int = EVALUATIONS,
+        alone: bool = False,
     ) -> Scaled[ConditionalModel]:
         """The most likely hyperparameters, on the most likely scale."""
 
         def fit(y: Array) -> tuple[ConditionalModel, Array, float]:
             model = self.model(data, y, alone)
-            return model, *model.fit(start, EVALUATIONS)
+            return model, *model.fit(start, evaluations)
 
         return most_likely(data, scales, fit)
 
@@ -141,10 +148,7 @@ class ConditionalInference:
         return self._fitted(data, found, posterior)
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
-        def likely(first: Data) -> Scaled[ConditionalModel]:
-            return self._likely(first, TRANSFORMS[self._transform](first.losses), None, alone=True)
-
-        found = self._alone.estimate(data, REFIT, likely)
+        found = self._alone.estimate(data, self._scale, lambda first, scales: self._likely(first, scales, None, alone=True))
         found = found._replace(model=self.model(data, found.scale.forward(data.losses), alone=True))
         return self._fitted(data, found, Mixture([found.model.posterior(found.theta, target)]))
 
@@ -154,7 +158,7 @@ class ConditionalInference:
             return self.fit(data, 1.0, remember=False)
         known, scales = len(data.losses), transforms(self._transform, data)
         data = enough(data, self.block_of)
-        found = self._likely(data, scales, self._theta)
+        found = self._likely(data, scales, self._theta, FINAL_EVALUATIONS)
         members = found.model.ensemble(found.theta, np.random.default_rng([self._seed, 11, known]))
         parts = [found.model.posterior(member.theta) for member in members]
         return self._fitted(data, found, Mixture(parts, np.array([member.weight for member in members])))

@@ -26,7 +26,7 @@ from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.features import EDGE, Features
-from raytree.models.tree import Named, Settings, TreeModel
+from raytree.models.tree import Hyperparameters, Named, Settings, TreeModel
 from raytree.optimizer import Optimizer
 from raytree.space import Path, Space
 from raytree.store import Data, Trial
@@ -97,7 +97,7 @@ class TreeInference:
         self._named: Named = {}  # hyperparameters by name: which there are depends on what was visited
         self._scale = ""  # the name of the transform that was chosen last
         self._last: Gaussian | None = None  # its factors are used again
-        self._alone = Alone[TreeModel]()
+        self._alone = Alone[TreeModel](transform, REFIT)
         self.fitted_to = 0
 
     def _features(self, fidelities: bool) -> Features:
@@ -126,30 +126,28 @@ class TreeInference:
         scales = transforms(self._transform, data)
         data = enough(data, self.block_of)
         if known >= next_fit(self.fitted_to, REFIT):
-            found = self._likely(data, scales, self._named, EVALUATIONS)
+            name, scale, model, theta = self._likely(data, scales, self._named, EVALUATIONS)
+            h = model.unpack(theta)
             if remember:
-                self._named.update(found.model.named(found.theta))
-                self._scale, self.fitted_to = found.name, known
+                self._named.update(model.named(theta))
+                self._scale, self.fitted_to = name, known
         else:
-            name = self._scale if self._scale in scales else next(iter(scales))
-            model = self._model(data, scales[name].forward(data.losses))
-            found = Scaled(name, scales[name], model, model.start(self._named))
-        fitted = self._fitted(data, found, target)
+            scale = scales.get(self._scale) or next(iter(scales.values()))
+            model = self._model(data, scale.forward(data.losses))
+            h = model.hyperparameters(self._named)
+        fitted = self._fitted(data, scale, model, h, target)
         self._last = fitted.posterior.parts[0]
         return fitted
 
     def alone(self, data: Data, target: float) -> Fitted[Mixture]:
-        def likely(first: Data) -> Scaled[TreeModel]:
-            return self._likely(first, TRANSFORMS[self._transform](first.losses), None, EVALUATIONS)
-
-        found = self._alone.estimate(data, REFIT, likely)
+        found = self._alone.estimate(data, self._scale, lambda first, scales: self._likely(first, scales, None, EVALUATIONS))
         model = self._model(data, found.scale.forward(data.losses))
-        return self._fitted(data, found._replace(model=model), target)
+        return self._fitted(data, found.scale, model, found.model.unpack(found.theta), target)
 
-    def _fitted(self, data: Data, found: Scaled[TreeModel], target: float) -> Fitted[Mixture]:
-        posterior = Mixture([found.model.posterior(found.theta, target, self._last)])
-        good = posterior.target_means() if self.features.fidelity else found.model.y
-        return fitted_to(posterior, found.scale, data.rows[:, : self._space.d], good, data.paths)
+    def _fitted(self, data: Data, scale: Transform, model: TreeModel, h: Hyperparameters, target: float) -> Fitted[Mixture]:
+        posterior = Mixture([model.posterior_at(h, target, self._last)])
+        good = posterior.target_means() if self.features.fidelity else model.y
+        return fitted_to(posterior, scale, data.rows[:, : self._space.d], good, data.paths)
 
     def final(self, data: Data) -> Fitted[Mixture]:
         """Averaged over likely hyperparameters: to interpolate is not to be certain."""

@@ -146,29 +146,35 @@ def most_likely(data: Data, scales: dict[str, Transform], fit: Callable[[Array],
 class Alone(Generic[M]):
     """Estimates for one path at a time, each from the path's first observations: as many as the schedule of refits says.
 
-    They depend on nothing but those observations, so that it does not matter which of them are still known.
+    They depend on those observations and on the scale alone, so that it does not matter which of them are still known.
+
+    Args:
+        transform: the setting.
+        part: see `next_fit`.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, Scaled[M]] = {}
+    def __init__(self, transform: str, part: int) -> None:
+        self._transform, self._part = transform, part
+        self._known: dict[tuple[str, bytes], Scaled[M]] = {}
 
-    def estimate(self, data: Data, part: int, likely: Callable[[Data], Scaled[M]]) -> Scaled[M]:
+    def estimate(self, data: Data, name: str, likely: Callable[[Data, dict[str, Transform]], Scaled[M]]) -> Scaled[M]:
         """The estimate for the data of a path.
 
         Args:
             data: all data of the path.
-            part: see `next_fit`.
-            likely: makes an estimate.
+            name: of the kind of scale that all paths have together.
+            likely: makes an estimate from data and the scales to choose from.
         """
         n = 0
-        while next_fit(n, part) <= len(data.losses):
-            n = next_fit(n, part)
+        while next_fit(n, self._part) <= len(data.losses):
+            n = next_fit(n, self._part)
         first = data.at(range(n))
-        key = first.rows.tobytes() + first.losses.tobytes()
+        key = name, first.rows.tobytes() + first.losses.tobytes()
         if key not in self._known:
             if len(self._known) >= MOST_ALONE:
                 self._known.clear()
-            self._known[key] = likely(first)
+            scales = TRANSFORMS[self._transform](first.losses)
+            self._known[key] = likely(first, {name: scales[name]} if name in scales else scales)
         return self._known[key]
 
 
