@@ -22,17 +22,19 @@ demo: $(VENV)/ready
 	$(BIN)/python examples/classifiers.py --report build/report.html
 
 # Tests on Ray mostly wait, the others compute: side by side, unless TESTS names some. Ray runs its workers at nice 15.
-ON_RAY := $(wildcard tests/test_ray*.py) tests/test_docs.py tests/test_examples.py
+# BROWSER=1: with the tests of the page in a browser.
+ON_RAY := $(wildcard tests/test_ray*.py) tests/test_examples.py
+DEFAULT := not slow$(if $(BROWSER),, and not browser)
 
 test: $(VENV)/ready-dev
 ifneq ($(TESTS),)
-	$(BIN)/python -m pytest -m "not slow and not browser" $(TESTS)
+	$(BIN)/python -m pytest -m "$(DEFAULT)" $(TESTS)
 else
 	@mkdir -p build
-	@echo "engine tests write to build/engine.log; tests on Ray:"
-	@nice -n 10 $(BIN)/python -m pytest -m "not slow and not browser" $(addprefix --ignore=,$(ON_RAY)) > build/engine.log 2>&1 & engine=$$!; \
-	$(BIN)/python -m pytest -m "not slow and not browser" $(ON_RAY); on_ray=$$?; \
-	echo "engine tests:"; wait $$engine; status=$$?; cat build/engine.log; \
+	@echo "tests without Ray, and of the documentation, write to build/others.log; tests on Ray:"
+	@nice -n 5 $(BIN)/python -m pytest -m "$(DEFAULT)" $(addprefix --ignore=,$(ON_RAY)) > build/others.log 2>&1 & others=$$!; \
+	$(BIN)/python -m pytest -m "$(DEFAULT)" $(ON_RAY); on_ray=$$?; \
+	echo "tests without Ray, and of the documentation:"; wait $$others; status=$$?; cat build/others.log; \
 	test $$on_ray -eq 0 && test $$status -eq 0
 endif
 

@@ -16,7 +16,8 @@ from tests.conformance import SPACE, loss
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
-SEARCHERS = [RandomSearcher, TreeSearcher, CondKernelSearcher]
+SLOW = pytest.mark.slow  # the same again
+SEARCHERS = [pytest.param(RandomSearcher, marks=SLOW), TreeSearcher, pytest.param(CondKernelSearcher, marks=SLOW)]
 
 
 def objective(config):
@@ -65,9 +66,8 @@ def test_a_nested_space_through_tuner_in_parallel(searcher_class, tmp_path):
     assert searcher.recommend().config in configs(results)
 
 
-@pytest.mark.parametrize("searcher_class", [TreeSearcher])
-def test_a_nested_space_through_tune_run(searcher_class, tmp_path):
-    searcher = searcher_class(seed=0)
+def test_a_nested_space_through_tune_run(tmp_path):
+    searcher = TreeSearcher(seed=0)
     analysis = tune.run(
         objective, config=SPACE, metric="loss", mode="min", num_samples=6, search_alg=searcher, verbose=0,
         reuse_actors=True, storage_path=str(tmp_path),

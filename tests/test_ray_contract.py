@@ -95,7 +95,7 @@ def test_retries_start_again_and_are_counted_once(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["resume_errored", "restart_errored"])
-@pytest.mark.parametrize("limit", [pytest.param(None, marks=pytest.mark.slow), 2])  # slow: a process for every failure
+@pytest.mark.parametrize("limit", [pytest.param(None, marks=pytest.mark.slow), 2])  # slow: the same again
 def test_errored_trials_are_taken_up_again_after_a_restore(how, limit, tmp_path):
     broken = tmp_path / "broken"
     broken.touch()

@@ -64,6 +64,7 @@ def test_what_is_lost_doubled_missing_or_misreported_is_counted(change, expected
         pytest.param("asha", [0.4], id="asha", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.timeout(600)  # two drivers, each with its own patience
 def test_killing_the_driver_loses_nothing_older_than_the_snapshot(scheduler, moments, tmp_path):
     report = survive("TreeSearcher", tmp_path, moments, np.random.default_rng(len(scheduler)), scheduler)
     assert report.ended

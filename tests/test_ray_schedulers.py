@@ -77,7 +77,7 @@ def check(searcher, results, samples) -> int:
     return sum(metrics["training_iteration"] < MAX_T for trial_id, metrics in last.items() if trial_id in over)
 
 
-@pytest.mark.parametrize("searcher_class", [TreeSearcher, CondKernelSearcher])
+@pytest.mark.parametrize("searcher_class", [TreeSearcher, pytest.param(CondKernelSearcher, marks=pytest.mark.slow)])
 def test_asha_with_failing_trials(searcher_class, tmp_path):
     searcher = searcher_class(seed=0, max_t=MAX_T, num_initial=5)
     scheduler = ASHAScheduler(max_t=MAX_T, grace_period=1, reduction_factor=3)
@@ -98,6 +98,7 @@ def test_asha_with_failing_trials(searcher_class, tmp_path):
     assert second._optimizer.strategy.inference.fitted_to == len(found)
 
 
+@pytest.mark.slow  # Tune may leave paused trials waiting until the time is up
 def test_hyperband(tmp_path):
     """Brackets need many trials at once: HyperBand compares those that are alive."""
     searcher = TreeSearcher(seed=0, max_t=MAX_T, num_initial=5)
