@@ -15,7 +15,7 @@ from raytree.gp import linalg
 from raytree.gp.kernels import matern52
 from raytree.gp.linalg import Array, one_thread
 from raytree.gp.transform import standardized
-from raytree.models.tree import Settings
+from raytree.models.leaf import Settings
 from raytree.optimizers.tree import TreeInference
 from raytree.strategies.base import Search, Strategy
 

@@ -21,7 +21,8 @@ from raytree.models.conditional import TREND_VARIANCE, ConditionalModel
 from raytree.models.cost import CostModel
 from raytree.models.features import Features
 from raytree.models.inputs import Inputs
-from raytree.models.tree import Settings, TreeModel, kernel_dims
+from raytree.models.leaf import Settings, kernel_dims
+from raytree.models.tree import TreeModel
 from raytree.optimizers.htbo import HTBOOptimizer
 from raytree.space import Categorical, Float, Space
 from raytree.store import Observations, Status, fidelity

@@ -17,7 +17,8 @@ from raytree.gp.transform import candidates
 from raytree.models.conditional import KERNELS, TREND_VARIANCE, ConditionalModel
 from raytree.models.features import Features
 from raytree.models.inputs import Inputs
-from raytree.models.tree import Settings, TreeModel, kernel_dims
+from raytree.models.leaf import Settings, kernel_dims
+from raytree.models.tree import TreeModel
 from raytree.models.treed import WarpedKernel
 from raytree.space import Categorical, Float, Space
 from raytree.store import Observations

@@ -12,7 +12,8 @@ from raytree.acquisition.maximize import box_of, numeric_slope
 from raytree.gp.kernels import matern52, squared_differences
 from raytree.gp.posterior import posterior
 from raytree.models.features import Features
-from raytree.models.tree import Settings, TreeModel, kernel_dims
+from raytree.models.leaf import Settings, kernel_dims
+from raytree.models.tree import TreeModel
 from raytree.space import Categorical, Float, Space
 from tests.spaces import LAYERS, MODELS, random_space
 

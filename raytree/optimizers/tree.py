@@ -26,7 +26,8 @@ from raytree.gp.linalg import Array
 from raytree.gp.posterior import Gaussian, Mixture, Prediction
 from raytree.gp.transform import TRANSFORMS, Transform
 from raytree.models.features import EDGE, Features
-from raytree.models.tree import Hyperparameters, Named, Settings, TreeModel
+from raytree.models.leaf import Hyperparameters, Settings
+from raytree.models.tree import Named, TreeModel
 from raytree.optimizer import Optimizer
 from raytree.space import Path, Space
 from raytree.store import Data, Trial
