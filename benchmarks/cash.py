@@ -160,26 +160,36 @@ def scores(rows: list[dict[str, str]], column: str) -> tuple[list[str], list[str
     return sets, methods, np.array([[final[t, m] for m in methods] for t in sets])
 
 
-def report(rows: list[dict[str, str]], out: Path) -> str:
-    """The tables and plots of what is there."""
+ERRORS = {"best": "5-fold error", "extra": "held-out error"}
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Average ranks over sets and mean errors, best first by what is optimized; "" while there is too little."""
     seconds = curves(rows, "seconds")
-    parts = []
-    for column, title in (("extra", "held-out error"), ("best", "5-fold error")):
+    found = {column: scores(rows, column) for column in ERRORS}
+    sets, methods, _ = found["best"]
+    if len(sets) < 2 or len(methods) < 3:
+        return ""
+    ranks = {column: average_ranks(values) for column, (_, _, values) in found.items()}
+    lines = []
+    for k in np.argsort(ranks["best"]).tolist():
+        shown = [text for c in ERRORS for text in (f"{ranks[c][k]:.2f}", f"{100 * found[c][2][:, k].mean():.2f}")]
+        time_of = np.median([np.median(v) for (_, m), v in seconds.items() if m == methods[k]])
+        lines.append([methods[k], len(sets), *shown, f"{1e3 * time_of:.0f}"])
+    header = [text for title in ERRORS.values() for text in (f"average rank, {title}", "mean %")]
+    return markdown(["method", "sets", *header, "ms"], lines)
+
+
+def report(rows: list[dict[str, str]], out: Path) -> str:
+    """The tables, tests and plots of what is there."""
+    parts = [table(rows)]
+    if not parts[0]:
+        return "not enough finished runs for a table"
+    for column, title in ERRORS.items():
         sets, methods, found = scores(rows, column)
-        if len(sets) < 2 or len(methods) < 3:
-            return "not enough finished runs for a table"
-        ranks = average_ranks(found)
         chi2, p = friedman(found)
-        lines = []
-        for k in np.argsort(ranks).tolist():
-            time_of = np.median([np.median(v) for (_, m), v in seconds.items() if m == methods[k]])
-            lines.append([methods[k], f"{ranks[k]:.2f}", f"{100 * found[:, k].mean():.2f}", f"{1e3 * time_of:.0f}"])
-        verdict = (
-            f"Friedman chi2 {chi2:.1f}, p {p:.2g}; Nemenyi critical difference {critical_difference(len(methods), len(sets)):.2f}"
-        )
-        parts.append(
-            f"By {title}, {len(sets)} sets. {verdict}.\n\n" + markdown(["method", "average rank", "mean %", "ms"], lines)
-        )
+        apart = critical_difference(len(methods), len(sets))
+        parts.append(f"By {title}: Friedman chi2 {chi2:.1f}, p {p:.2g}; Nemenyi critical difference {apart:.2f}.")
         difference_plot(methods, found, out.with_name(f"{out.stem}_{column}.html"), title)
         if column == "best":
             parts.append("Wilcoxon signed-rank p-values:\n\n" + wilcoxon_table(methods, found))

@@ -6,5 +6,6 @@ from raytree.searchers.htbo import HTBOSearcher
 from raytree.searchers.progress import ProgressCallback
 from raytree.searchers.random import RandomSearcher
 from raytree.searchers.tree import TreeSearcher
+from raytree.searchers.tune_space import to_space
 
-__all__ = ["BOSHSearcher", "CondKernelSearcher", "HTBOSearcher", "ProgressCallback", "RandomSearcher", "TreeSearcher"]
+__all__ = ["BOSHSearcher", "CondKernelSearcher", "HTBOSearcher", "ProgressCallback", "RandomSearcher", "TreeSearcher", "to_space"]

@@ -74,7 +74,7 @@ def test_a_searcher_names_every_setting_of_its_optimizer_with_the_same_default()
     """Tune gives the budget; metric, mode, points and the rest are the searcher's own."""
     for name in raytree.searchers.__all__:
         kind = getattr(raytree.searchers, name)
-        if not issubclass(kind, RaytreeSearcher) or name == "RandomSearcher":
+        if not inspect.isclass(kind) or not issubclass(kind, RaytreeSearcher) or name == "RandomSearcher":
             continue
         mine = inspect.signature(kind).parameters
         theirs = inspect.signature(kind.optimizer_class.__init__).parameters

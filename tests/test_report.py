@@ -314,6 +314,9 @@ def test_ties_constants_failures_fall_backs_and_thinking(view):
     assert "The searcher fell back" not in titles(view)
     assert "Thinking takes longer than training" in titles(replace(view, thinking=1e6))
     assert "Thinking takes longer than training" not in titles(replace(view, thinking=1.0))
+    instant = replace(done, seconds=[0.001] * n)
+    assert "Thinking takes longer than training" not in titles(replace(view, trials=instant, thinking=50.0))
+    assert "Thinking takes longer than training" in titles(replace(view, trials=instant, thinking=70.0))
     bad = [replace(b, failed=b.trials - b.running) for b in view.branches]
     assert "Many trials fail" in titles(replace(view, branches=bad))
     wrong = [replace(f, z=5.0) for f in view.fits]

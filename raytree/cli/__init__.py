@@ -57,7 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     space = commands.add_parser(
-        "space", help="check a search space and draw it as a tree", description=targets.show_space.__doc__
+        "space",
+        help="check a search space and draw it as a tree",
+        description="Checks a search space and draws it, with some random configurations.",
     )
     space.add_argument("target", metavar="MODULE:NAME", help="where it is: my_project.tuning:space, or my_script.py:space")
     space.add_argument("--samples", type=targets.samples, default=3, help="random configurations to show (default 3)")

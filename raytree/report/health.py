@@ -21,6 +21,8 @@ LIKELY = 0.1
 """A chance to improve that is worth more trials."""
 CONSISTENT = 0.5
 """Rank correlation between values at the first rung and at the end below which early stopping guesses."""
+WORTH_SAVING = 60.0
+"""Seconds of choosing configurations below which nobody minds."""
 ENOUGH = 12
 """Left-out values below which nothing is said about the model."""
 GOOD, NOTE, WARNING = "good", "note", "warning"
@@ -180,7 +182,7 @@ def _calibration(view: View) -> list[Check]:
 
 def _thinking(view: View) -> list[Check]:
     trained = sum(s for s in view.trials.seconds if s is not None)
-    if view.thinking is None or trained <= 0.0 or view.thinking <= trained:
+    if view.thinking is None or trained <= 0.0 or view.thinking <= max(trained, WORTH_SAVING):
         return []
     text = (
         f"Choosing configurations took {view.thinking:.0f} s, running them {trained:.0f} s. "

@@ -116,13 +116,14 @@ class TreedInference:
         )  # fmt: skip
 
     def _whole(self, data: Data, scales: dict[str, Transform], due: bool) -> Scaled[TreedGP]:
-        """The model with the hyperparameters of the whole: estimated on the most likely scale, or about as they were."""
-        if not due and self._scale in scales:
-            scales = {self._scale: scales[self._scale]}
+        """The model with the hyperparameters of the whole: estimated on the most likely scale, or as they were."""
+        if not due and self._theta is not None and self._scale in scales:
+            scale = scales[self._scale]
+            return Scaled(self._scale, scale, self._model(data, scale.forward(data.losses)), self._theta)
 
         def fit(y: Array) -> tuple[TreedGP, Array, float]:
             model = self._model(data, y)
-            return model, *model.fit_whole(self._theta, EVALUATIONS if due else 2)
+            return model, *model.fit_whole(self._theta, EVALUATIONS)
 
         return most_likely(data, scales, fit)
 
