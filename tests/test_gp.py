@@ -60,6 +60,21 @@ def test_kernel_slope_is_minus_twice_the_derivative():
     np.testing.assert_allclose(matern52(r2)[1], numeric, rtol=1e-6)
 
 
+def test_rows_that_are_there_already_can_be_appended():
+    """What they add is rounding errors: without a jitter of the size of the variances there is no factor, and no suggestion."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((256, 3))
+    again = rows[:128] + 1e-9 * rng.random((128, 3))
+
+    def covariance(a, b):
+        return 50.0 * matern52((((a[:, None] - b[None]) / 3.0) ** 2).sum(axis=-1))[0]
+
+    noise, both = 1e-13, np.vstack([rows, again])
+    first, last = covariance(rows, rows) + noise * np.eye(256), covariance(again, again) + noise * np.eye(128)
+    grown = linalg.append(linalg.cholesky(first), covariance(rows, again), last)
+    np.testing.assert_allclose(grown @ grown.T, covariance(both, both), atol=1e-7)
+
+
 def test_categories_differ_by_one_whatever_their_codes():
     squared = squared_differences(np.array([[0.1], [0.5]]), np.array([[0.1], [0.9]]), np.array([True]))
     assert squared[0].tolist() == [[0.0, 1.0], [1.0, 1.0]]

@@ -66,9 +66,15 @@ def places(space: Space, paths: Sequence[Path], around: dict[Path, Array], rng: 
 
 def apart(candidates: Sequence[Candidate], running: Sequence[tuple[Path, Array]]) -> list[Candidate]:
     """The candidates without those that are the same as a running trial, unless all are: what it will say is on its way."""
+    rows: dict[Path, list[Array]] = {}
+    for path, row in running:
+        rows.setdefault(path, []).append(row)
+    on_path = {path: np.array(of_path) for path, of_path in rows.items()}
 
     def is_running(candidate: Candidate) -> bool:
-        same = (row for path, row in running if path == candidate.path)
-        return any(np.nanmax(np.abs(row - candidate.row), initial=0.0) < SAME for row in same)
+        if candidate.path not in on_path:
+            return False
+        apart = np.nanmax(np.abs(on_path[candidate.path] - candidate.row), axis=1, initial=0.0)
+        return bool(apart.min() < SAME)
 
     return [candidate for candidate in candidates if not is_running(candidate)] or list(candidates)

@@ -34,8 +34,12 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def cholesky(K: Array) -> Array:
+def cholesky(K: Array, scale: float | None = None) -> Array:
     """The lower factor of K, with the least jitter of the ladder that works.
+
+    Args:
+        K: (n, n).
+        scale: what jitter is relative to; the mean of the diagonal, if left out.
 
     Raises:
         numpy.linalg.LinAlgError: if none does: K is not a covariance matrix.
@@ -43,7 +47,7 @@ def cholesky(K: Array) -> Array:
     n = len(K)
     if n == 0:
         return np.empty((0, 0))
-    scale = max(float(np.trace(K)) / n, np.finfo(float).tiny)
+    scale = max(float(np.trace(K)) / n if scale is None else scale, np.finfo(float).tiny)
     for jitter in JITTERS:
         L, info = lapack.dpotrf(K if jitter == 0.0 else K + jitter * scale * np.eye(n), lower=1, clean=1)
         if info == 0 and np.isfinite(L[-1, -1]):
@@ -64,7 +68,8 @@ def append(L: Array, cross: Array, corner: Array) -> Array:
     grown = np.zeros((n + m, n + m), order="F")  # as LAPACK has it: solves need no copy
     grown[:n, :n] = L
     grown[n:, :n] = B.T
-    grown[n:, n:] = cholesky(corner - B.T @ B)
+    # What is left of the corner may be all rounding errors, and those are relative to the corner itself.
+    grown[n:, n:] = cholesky(corner - B.T @ B, float(np.trace(corner)) / m)
     return grown
 
 

@@ -294,20 +294,21 @@ class Gaussian:
     def _grown(self, key: Key, paths: Sequence[Key], rows: Array, values: Array | None) -> Block:
         kernel, features = self.process.kernel, self.process.features
         X = kernel.inputs(key, rows)
-        z = np.concatenate([features.on(path).values(row[None]) for path, row in zip(paths, rows, strict=True)])
         means = np.array([self.process.mean(path) for path in paths])
-        if values is None:
-            values = np.concatenate([self._project(path, row[None])[0] for path, row in zip(paths, rows, strict=True)])
+        z, expected = np.empty((len(rows), len(features.on(paths[0]).columns))), np.empty(len(rows))
+        for path, index in _grouped(paths).items():
+            z[index] = features.on(path).values(rows[index])
+            expected[index] = self._project(path, rows[index])[0] if values is None else values[index]
         corner = kernel.matrix(key, X, X) + np.diag(kernel.noise(key, X))
         block = self.blocks.get(key)
         if block is None:
             L = linalg.cholesky(corner)
-            A, v = linalg.solve_lower(L, z), linalg.solve_lower(L, values - means)
+            A, v = linalg.solve_lower(L, z), linalg.solve_lower(L, expected - means)
             return Block(X, kernel.signature(key), L, A, v, np.zeros(len(rows)))
         n = len(block.X)
         L = linalg.append(block.L, kernel.matrix(key, block.X, X), corner)
         A = np.vstack([block.A, linalg.solve_lower(L[n:, n:], z - L[n:, :n] @ block.A)])
-        v = np.append(block.v, linalg.solve_lower(L[n:, n:], values - means - L[n:, :n] @ block.v))
+        v = np.append(block.v, linalg.solve_lower(L[n:, n:], expected - means - L[n:, :n] @ block.v))
         return Block(np.vstack([block.X, X]), block.signature, L, A, v, np.append(block.beta, np.zeros(len(rows))))
 
 

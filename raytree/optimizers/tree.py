@@ -9,6 +9,7 @@ each shared parameter instead of all those of a vertex together.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,10 +71,20 @@ MARGINAL: dict[str, Any] = {**PAPER, "search": "all"}
 
 EVALUATIONS = 15
 """Of the likelihood in one fit, from each of two starts."""
+FEW_EVALUATIONS = 5
+"""The least, where leaves are so large that each takes long: such a fit starts close to the one before."""
+MULTIPLICATIONS = 6e8
+"""For one fit: the cubes of the sizes of all leaves, times evaluations."""
 FINAL_EVALUATIONS = 40
 """The same, for an answer."""
 REFIT = 10
 """Hyperparameters are estimated again when there is one new observation for so many old ones."""
+
+
+def evaluations(data: Data) -> int:
+    """How often the likelihood of data is evaluated in a fit."""
+    cubes = sum(count**3 for count in Counter(data.paths).values())
+    return int(np.clip(MULTIPLICATIONS / cubes, FEW_EVALUATIONS, EVALUATIONS))
 
 
 class TreeInference:
@@ -127,7 +138,7 @@ class TreeInference:
         scales = transforms(self._transform, data)
         data = enough(data, self.block_of)
         if known >= next_fit(self.fitted_to, REFIT):
-            name, scale, model, theta = self._likely(data, scales, self._named, EVALUATIONS)
+            name, scale, model, theta = self._likely(data, scales, self._named, evaluations(data))
             h = model.unpack(theta)
             if remember:
                 self._named.update(model.named(theta))
