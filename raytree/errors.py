@@ -84,6 +84,13 @@ class DamagedStateError(StateError):
     """A state file cannot be read, was cut short or altered: another snapshot may be whole."""
 
 
+def yes_or_no(**settings: object) -> None:
+    """Raises `SettingError` for the first setting that is neither True nor False."""
+    for name, value in settings.items():
+        if type(value).__name__ not in ("bool", "bool_"):  # numpy's as well
+            raise SettingError(name, f"must be True or False, got {value!r}.")
+
+
 def one_of(name: str, value: object, allowed: Iterable[str]) -> None:
     """Raises `SettingError` if a setting has none of its allowed values."""
     if value not in tuple(allowed):

@@ -176,7 +176,9 @@ class Optimizer:
             own, apart = self._split(config)
             rng = np.random.default_rng([self.seed, 9, len(self._requested)])
             found = self.given_space.config(filled(self.given_space, own, rng))
-            return {**found, **apart} if apart else found
+            found = {**found, **apart} if apart else found
+            self.point(found)
+            return found
 
     # The loop
 

@@ -328,12 +328,6 @@ class Observations:
         trial.value = None if trial.t is None else trial.reports[trial.t]
         trial.status = Status.INVALID if trial.t is None else Status.FINISHED
 
-    def discard_value(self, trial_id: str) -> None:
-        """Makes a trial an errored one, whatever it reported."""
-        trial = self.trials[trial_id]
-        trial.status, trial.value, trial.t = Status.ERRORED, None, None
-        self.note(trial)
-
     def _store(self, trial: Trial, t: float, value: float | None) -> None:
         trial.reports[t] = value
         if len(trial.reports) > MAX_REPORTS:
@@ -393,7 +387,8 @@ class Observations:
         full = self.max_t if isinstance(self.max_t, float) else max((trial.t or 0.0 for trial in finished), default=0.0)
 
         def early(trial: Trial) -> bool:
-            cut = trial.ending is Ending.AT_A_REPORT and (trial.t or full) < full * (1.0 - 1e-9)
+            reached = full if trial.t is None else trial.t
+            cut = trial.ending is Ending.AT_A_REPORT and reached < full * (1.0 - 1e-9)
             return trial.status is Status.FINISHED and (cut or trial.ending is Ending.WITHOUT_A_WORD)
 
         return [str(Status.STOPPED if early(trial) else trial.status) for trial in self]
@@ -461,6 +456,7 @@ def _on_grid(reports: dict[float, float | None], factor: float) -> dict[float, f
 def fidelity(t: Any, full_t: float) -> Any:
     """t, a number or an array, on a logarithmic scale: 1 for a complete trial, 0 for one step, or for a tenth of all if that
     is less."""
+    full_t = max(full_t, 1e-300)  # there are those that count from 0
     return np.clip(1.0 + np.log(np.maximum(t, 1e-300) / full_t) / math.log(max(full_t, SHORTEST)), 0.0, 1.0)
 
 

@@ -222,11 +222,11 @@ class RaytreeSearcher(Searcher):
         self._optimizer = self.optimizer_class(self._space, mode=self._mode, budget=self._budget, **self._settings)
         self._hidden.tell(self._optimizer)
         points, rewards, given = self._waiting
-        for point, reward in zip(points, rewards, strict=False):
-            self._optimizer.give(point, reward)
-        for point in points[len(rewards) :]:
-            self._optimizer.request(point)
         try:
+            for point, reward in zip(points, rewards, strict=False):
+                self._optimizer.give(point, reward)
+            for point in points[len(rewards) :]:
+                self._optimizer.request(point)
             for entry in given:
                 self._take(entry)
         except RaytreeError:
@@ -281,7 +281,7 @@ class RaytreeSearcher(Searcher):
                 reported(result, ()),
             )
         if trial is not None and value is not MISSING:
-            self._ready().report(trial_id, value, t or max(trial.reports, default=0) + 1)
+            self._ready().report(trial_id, value, max(trial.reports, default=0) + 1 if t is None else t)
 
     @_never_raises
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -306,7 +306,7 @@ class RaytreeSearcher(Searcher):
             optimizer.tell(trial_id, value, time_of(result or {}, self._time_attr), (result or {}).get(TIME_TOTAL_S))
             if trial.status is Status.INVALID:
                 self._watch.say(
-                    "invalid", "a trial ended with %s, no finite number; it counts as a failed configuration.", name_of(value)
+                    "invalid", "a trial ended with %s, no finite number; it counts as a failed configuration.", _said(value)
                 )
         self._watch.lengths(optimizer.observations, self._time_attr)
         self._log(trial)
@@ -600,3 +600,8 @@ class RaytreeSearcher(Searcher):
         ending = f"{self._metric} {trial.value:.6g}" if trial.value is not None else str(trial.status)
         record = f" (best {best.value:.6g} @ #{best.number + 1})" if best is not None else ""
         logger.info("#%d %s -> %s%s", trial.number + 1, " ".join(named), ending, record)
+
+
+def _said(value: Any) -> str:
+    """A metric as a message shows it: text in quotes, so that it cannot be taken for a number."""
+    return repr(value) if isinstance(value, str) and len(value) < 80 else name_of(value)

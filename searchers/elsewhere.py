@@ -36,12 +36,15 @@ class History(NamedTuple):
 
 def add_evaluation(optimizer: Optimizer, entry: Evaluation) -> None:
     """Raises `ConfigurationError` if its configuration is not in the space."""
-    times = len(entry.intermediate or [])
-    trial_id = optimizer.give(entry.config, entry.value, t=float(times) if times else None)
-    for t, step in enumerate((entry.intermediate or [])[:-1], start=1):
+    steps = entry.intermediate or []
+    if entry.error:  # its value says nothing; what it reported before it failed does
+        trial_id = optimizer.adopt(optimizer.fresh_id(), entry.config).id
+    else:
+        trial_id = optimizer.give(entry.config, entry.value, t=float(len(steps)) if steps else None)
+    for t, step in enumerate(steps if entry.error else steps[:-1], start=1):
         optimizer.report(trial_id, step, t)
     if entry.error:
-        optimizer.observations.discard_value(trial_id)
+        optimizer.fail(trial_id)
 
 
 def add_history(optimizer: Optimizer, history: History, metric: str, time_attr: str, hidden: Hidden, watch: Watch) -> None:

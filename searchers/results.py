@@ -24,9 +24,9 @@ def measured(result: dict[str, Any], metric: str) -> Any:
 
 
 def time_of(result: dict[str, Any], time_attr: str) -> float | None:
-    """How far a trial was, if the result says so."""
+    """How far a trial was, if the result says so; some count from 0."""
     t = as_value(result.get(time_attr))
-    return t if t is not None and t > 0 else None
+    return t if t is not None and t >= 0 else None
 
 
 def config_of(result: dict[str, Any]) -> dict[str, Any] | None:

@@ -267,11 +267,12 @@ class Play:
         trial_id = f"given-{self.given}"
         self.given += 1
         self.oracle.lives[trial_id] = Life(config)
-        self.oracle.complete(trial_id, number, float(len(steps)) if steps else None)
-        for t, step in enumerate(steps[:-1], start=1):
+        if not error:
+            self.oracle.complete(trial_id, number, float(len(steps)) if steps else None)
+        for t, step in enumerate(steps if error else steps[:-1], start=1):
             self.oracle.report(trial_id, step, float(t))
         if error:
-            self.oracle.tell(trial_id, "discard")
+            self.oracle.tell(trial_id, "error")
 
     # What Tune does to the searcher itself
 

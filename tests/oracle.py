@@ -28,8 +28,8 @@ class Known(NamedTuple):
 
 @dataclass
 class Life:
-    """What happened to a trial: ("report", value, t), ("complete", value, t or None), ("end",), ("own end",), ("error",),
-    ("discard",). Values are None where they are no finite numbers."""
+    """What happened to a trial: ("report", value, t), ("complete", value, t or None), ("end",), ("own end",),
+    ("error",). Values are None where they are no finite numbers."""
 
     config: Any
     found: bool = False
@@ -77,13 +77,11 @@ class Life:
                     ending = "silent" if kind == "end" else ""
                     status, value, at = last() if reports or kind == "own end" else ("stopped", None, None)
                 again = False
-            elif kind == "error":
+            else:
+                assert kind == "error"
                 if status == "running" or again:
                     status, value, at = "errored", None, None
                 again = False
-            else:
-                assert kind == "discard"
-                status, value, at = "errored", None, None
         return Known(status, value, at, reports, ending)
 
 
@@ -120,7 +118,7 @@ class Oracle:
         life.events.append(("complete", number, at, t is not None))
 
     def tell(self, trial_id: str, kind: str) -> None:
-        """A trial is told to "end", to "own end" (by itself), an "error", or to "discard" its value."""
+        """A trial is told to "end", to "own end" (by itself), or an "error"."""
         self.lives[trial_id].events.append((kind,))
 
     # What must be answered

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas
 import pytest
 from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -331,3 +332,19 @@ def test_a_suggestion_is_close_to_a_trial_by_numbers_and_never_by_neighbouring_n
     optimizer.give({"x": 0.5, "kind": "3"}, 1.0)
     rows = [optimizer.space.encode(optimizer.point({"x": x, "kind": kind})) for x, kind in ((0.52, "3"), (0.6, "3"), (0.5, "4"))]
     assert [optimizer.strategy.is_close(row) for row in rows] == [True, False, False]
+
+
+def test_candidates_of_a_nested_space_as_a_frame_or_an_array():
+    places = np.random.default_rng(0).random((8, 2))
+    nested = Space({"a": {"x": Float(0, 1)}, "y": Float(0, 1)})
+    frame = pandas.DataFrame(places, columns=["a/x", "y"])
+    for candidates in (frame, places):
+        optimizer = HTBOOptimizer(nested, seed=0, candidates=candidates, num_initial=3)
+        asked = [optimizer.ask().config for _ in range(8)]
+        assert sorted((c["a"]["x"], c["y"]) for c in asked) == sorted(map(tuple, places.tolist()))
+    branches = Space({"m": Categorical([{"k": "a", "x": Float(0, 1)}, {"k": "b", "n": Integer(1, 9)}])})
+    frame = pandas.DataFrame([{"m/k": "a", "m/x": 0.5}, {"m/k": "b", "m/n": 3}])
+    optimizer = HTBOOptimizer(branches, seed=0, candidates=frame, num_initial=1)
+    assert sorted(optimizer.ask().config["m"]["k"] for _ in range(2)) == ["a", "b"]
+    with pytest.raises(SettingError, match="must be a list, a DataFrame or an array"):
+        HTBOOptimizer(branches, candidates=frame["m/x"])

@@ -132,3 +132,10 @@ def test_categories_of_any_kind_are_told_apart_by_kind_and_value():
 
 def test_equal_categories_are_one_value():
     assert Categorical(["a", "b", "a", [1], [1]]).size == 3
+
+
+def test_a_fine_grid_far_from_zero_keeps_all_its_values():
+    domain = Float(1e9, 1e9 + 1, step=0.001)
+    assert domain.accept(1e9 + 0.123) == 1000000000.123
+    assert len(set(domain.codes())) == domain.size == 1001
+    assert list(Float(0, 1, step=0.1).codes()) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]

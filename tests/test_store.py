@@ -170,17 +170,15 @@ def test_what_is_asked_of_all_trials_is_what_each_of_them_says():
         made.add(str(k), (float(rng.random()),))
         for _ in range(3):
             trial_id = str(rng.integers(k + 1))
-            event = int(rng.integers(5))
+            event = int(rng.integers(4))
             if event == 0:
                 made.report(trial_id, float(rng.normal()), int(rng.integers(1, 10)))
             elif event == 1:
                 made.finish(trial_id, float(rng.normal()) if rng.random() < 0.8 else math.nan, int(rng.integers(1, 10)))
             elif event == 2:
                 made.end(trial_id, by_itself=bool(rng.integers(2)))
-            elif event == 3:
-                made.fail(trial_id)
             else:
-                made.discard_value(trial_id)
+                made.fail(trial_id)
         for status in Status:
             each = [trial.id for trial in made if trial.status is status]
             assert [trial.id for trial in made.with_status(status)] == each

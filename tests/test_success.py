@@ -155,3 +155,17 @@ def test_the_model_of_success_is_made_once_for_what_is_known():
         models += [chances.now(remember=False), chances.now()]
     assert all(one is other for one, other in zip(models[::2], models[1::2], strict=True))
     assert len({id(model) for model in models}) == 4
+
+
+@pytest.mark.parametrize("make", [TreeOptimizer, CondKernelOptimizer, HTBOOptimizer, BOSHOptimizer])
+def test_answers_go_by_what_was_measured_not_by_what_failures_are_taken_for(make):
+    """Without noise the recommended value is the measured one, however many trials have failed and wherever."""
+    optimizer = make(SQUARE, seed=1, num_initial=6)
+    for k in range(18):
+        suggestion = optimizer.ask()
+        x, y = suggestion.config["x"], suggestion.config["y"]
+        optimizer.fail(suggestion.id) if k % 3 else optimizer.tell(suggestion.id, 5.0 + (x - 0.3) ** 2 + (y - 0.7) ** 2)
+    best = optimizer.recommend()
+    measured = optimizer.observations.trials[best.trial_id].value
+    assert best.value == pytest.approx(measured, abs=0.03)
+    assert best.sd < 0.2

@@ -15,7 +15,7 @@ from ray import tune
 
 from raytree import BOSHOptimizer, Categorical, Float, Optimizer, RandomOptimizer, Space, TreeOptimizer
 from raytree import state as document
-from raytree.errors import SettingError, StateError
+from raytree.errors import ConfigurationError, SettingError, StateError
 from raytree.searchers import BOSHSearcher, RandomSearcher, TreeSearcher
 from raytree.space.serial import fingerprint
 from tests.events import restored, saved
@@ -248,3 +248,44 @@ def test_objects_that_tune_hides_are_compared_when_a_trial_has_got_them(caplog):
 def test_tree_optimizer_fingerprint_is_that_of_the_given_space():
     space = Space({"x": Float(0, 1)})
     assert TreeOptimizer(space, fidelity_key="b").state()["fingerprint"] == fingerprint(space)
+
+
+# What comes from outside
+
+
+def test_a_time_that_begins_with_zero_is_a_time(caplog):
+    searcher = TreeSearcher(seed=1, time_attr="epoch", max_t=3)
+    searcher.set_search_properties("loss", "min", {"x": tune.uniform(0, 1)})
+    searcher.suggest("a")
+    for epoch in range(3):
+        searcher.on_trial_result("a", {"epoch": epoch, "loss": 10.0 - epoch})
+    assert searcher._optimizer.observations.trials["a"].reports == {0.0: 10.0, 1.0: 9.0, 2.0: 8.0}
+    assert not caplog.records
+    searcher.suggest("b")
+    searcher.on_trial_complete("b", {"epoch": 0, "loss": 9.0})
+    assert searcher.observations().set_index("trial_id").loc["b", "status"] == "stopped"
+
+
+def test_the_value_of_an_evaluation_in_error_teaches_nothing():
+    searcher = TreeSearcher(space={"x": tune.uniform(0, 1)}, metric="loss", mode="min", max_t=10)
+    searcher.add_evaluated_point({"x": 0.2}, -100.0, error=True)
+    searcher.add_evaluated_point({"x": 0.3}, 1.0)
+    assert -100.0 not in searcher._optimizer.observations.curves().losses
+    assert searcher.recommend().value == pytest.approx(1.0, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("searcher", "bad"),
+    [(BOSHSearcher(seed=0), {"x": 0.2, "seed": "3"}), (TreeSearcher(seed=0, fidelity_key="f"), {"x": 0.2, "f": 5})],
+    ids=["seed", "fidelity"],
+)
+def test_a_bad_added_key_in_a_point_is_refused_before_the_first_trial(searcher, bad):
+    given = type(searcher)(**searcher._settings, points_to_evaluate=[{"x": 0.1}, bad, {"x": 0.3}])
+    with pytest.raises(ConfigurationError, match=r"points_to_evaluate\[1\]"):
+        given.set_search_properties("loss", "min", {"x": tune.uniform(0, 1)})
+
+
+def test_flags_are_true_or_false():
+    with pytest.raises(SettingError, match="must be True or False, got 'no'"):
+        TreeSearcher(explore="no")
+    TreeSearcher(explore=np.bool_(False))

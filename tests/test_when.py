@@ -9,7 +9,7 @@ from ray import tune
 from raytree.errors import SpaceError
 from raytree.searchers import CondKernelSearcher, RandomSearcher, TreeSearcher
 from raytree.searchers.tune_space import to_space
-from raytree.space import Categorical, Float, Integer, Space, when
+from raytree.space import Categorical, Float, Integer, Normal, Space, when
 from raytree.space.serial import dump, load
 from tests.spaces import LAYERS
 
@@ -143,3 +143,46 @@ def test_it_is_refused_in_param_space_with_the_remedy():
 def test_mistakes_are_refused(make):
     with pytest.raises(SpaceError):
         make()
+
+
+# Cuts
+
+
+UNEQUAL = [
+    (Integer(1, 5, log=True), {"le": 1}),
+    (Integer(3, 90, log=True, step=3), {"ge": 30}),
+    (Float(1, 5, log=True, step=1), {"gt": 2}),
+    (Normal(2, 2, step=1), {"le": 1}),
+    (Float(0, 0.5), {"gt": 0}),
+    (Float(0, 1), {"ge": 1.0}),
+    (Float(0, 1), {"le": 0}),
+    (Integer(0, 2**52), {"gt": 2**51}),
+]
+
+
+@pytest.mark.parametrize(("domain", "test"), UNEQUAL, ids=lambda part: str(part))
+def test_rows_that_are_moved_to_a_path_are_on_it(domain, test):
+    """Values of a logarithmic grid own intervals of unequal lengths; an end of a range may be a cell of its own."""
+    space = Space({"n": domain, "a": when("n", then=Float(0, 1), **test)})
+    units = np.vstack([np.random.default_rng(0).random((200, 2)), [[0.0, 0.0], [1.0, 1.0]]])
+    assert len(space.paths()) == 2
+    for path in space.paths():
+        rows = space.on_path(path, units)
+        assert {space.path_of(row) for row in rows} == {path}
+        assert set(space.paths_of(rows)) == {path}
+
+
+@pytest.mark.parametrize("searcher_class", [TreeSearcher, CondKernelSearcher])
+def test_a_search_over_unequal_values_with_a_condition_never_falls_back(searcher_class):
+    space = {
+        "n": tune.lograndint(1, 5),
+        "a": when("n", le=1, then=tune.uniform(0, 1)),
+        "b": when("n", gt=1, then=tune.uniform(0, 1)),
+    }
+    searcher = searcher_class(space=space, metric="loss", mode="min", seed=1)
+    for k in range(20):
+        config = searcher.suggest(str(k))
+        value = (config["n"] - 2) ** 2 / 9 + (config.get("a", 0.3) - 0.3) ** 2 + (config.get("b", 0.6) - 0.6) ** 2
+        searcher.on_trial_complete(str(k), {"loss": value})
+    assert searcher._optimizer.failures == 0
+    assert searcher.observations()["value"].min() < 1e-3

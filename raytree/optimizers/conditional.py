@@ -16,7 +16,7 @@ from raytree.acquisition.local_search import climb
 from raytree.acquisition.maximize import Candidate, Gain, maximize
 from raytree.acquisition.paths import one_by_one, promising
 from raytree.acquisition.pending import TREATMENTS
-from raytree.errors import SettingError, one_of
+from raytree.errors import SettingError, one_of, yes_or_no
 from raytree.explain import Notes
 from raytree.gp.context import CONTEXTS
 from raytree.gp.inference import next_fit
@@ -300,6 +300,7 @@ class CondKernelOptimizer(Optimizer):
         transform: str = "robust",
         explore: bool = True,
     ) -> None:
+        yes_or_no(impute=impute, explore=explore)
         one_of("pending", pending, TREATMENTS)
         one_of("context", context, CONTEXTS)
         one_of("kernel", kernel, KERNELS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from raytree.acquisition.pending import TREATMENTS
-from raytree.errors import SettingError, one_of
+from raytree.errors import SettingError, one_of, yes_or_no
 from raytree.gp.transform import TRANSFORMS
 from raytree.models.treed import THIN
 from raytree.optimizer import Optimizer
@@ -84,6 +84,7 @@ class HTBOOptimizer(Optimizer):
         sobol: int = SOBOL,
         candidates: Any = None,
     ) -> None:
+        yes_or_no(warp=warp, tree=tree, explore=explore, centred=centred, thin=thin)
         one_of("pending", pending, TREATMENTS)
         one_of("conditioning", conditioning, ("all", "leaf"))
         one_of("inference", inference, ("map", "slice"))
@@ -100,7 +101,7 @@ class HTBOOptimizer(Optimizer):
             sampled, most = inference == "slice", THIN if thin else None
             model = TreedInference(made, bool(warp), bool(tree), conditioning, sampled, transform, bool(centred), most)
             pool = Pool(made.space, candidates) if candidates is not None and made.space.d else None
-            return TreedStrategy(made, model, pending, pool, bool(explore), sobol)
+            return TreedStrategy(made, model, pending, pool, explore, sobol)
 
         super().__init__(
             space, strategy, method, seed=seed, mode=mode, num_initial=num_initial, budget=budget, on_error=on_error,

@@ -19,7 +19,7 @@ from raytree.acquisition.improvement import log_ei_at
 from raytree.acquisition.maximize import Candidate, Gain, maximize
 from raytree.acquisition.paths import log_path_ei, optimistic, promising
 from raytree.acquisition.pending import TREATMENTS
-from raytree.errors import SettingError, one_of
+from raytree.errors import SettingError, one_of, yes_or_no
 from raytree.explain import Notes
 from raytree.gp.context import CONTEXTS
 from raytree.gp.inference import next_fit
@@ -301,6 +301,7 @@ class TreeOptimizer(Optimizer):
         transform: str = "robust",
         explore: bool = True,
     ) -> None:
+        yes_or_no(explore=explore)
         one_of("pending", pending, TREATMENTS)
         one_of("context", context, CONTEXTS)
         one_of("leaf", leaf, ("alive", "own"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from raytree.errors import SpaceError
-from raytree.space.parameters import Array, Categorical, Code, Domain, Float, Integer, Normal
+from raytree.space.parameters import Array, Categorical, Code, Domain, Float, Integer, Normal, tidy
 
 Clause = tuple[tuple[int, frozenset[int]], ...]
 """(decision, cells) pairs that must all hold; decisions are positions in the list of parameters."""
@@ -111,14 +111,16 @@ class Cells:
         if not math.isfinite(self.domain.size):
             return self.domain.unit(cut)
         half = float(getattr(self.domain, "step", 1)) / 2
-        below, above = self.domain.accept(cut - half), self.domain.accept(cut + half)
-        return (self.domain.unit(below) + self.domain.unit(above)) / 2
+        low, high = (self.domain.unit(self.domain.accept(code)) for code in (cut - half, cut + half))
+        while low < (middle := (low + high) / 2) < high:  # values own intervals of unequal lengths: look where they meet
+            low, high = (middle, high) if self.domain.code(middle) < cut else (low, middle)
+        return high
 
     def place(self, cell: int, units: Array) -> Array:
         """`units` of [0, 1] moved into a cell."""
         low, high = self.interval(cell)
         margin = 1e-9 * (high - low)  # stay off an edge that belongs to the neighbour
-        low, high = low + margin * (low > 0), high - margin * (high < 1)
+        low, high = low + margin * (cell > 0), high - margin * (cell < len(self) - 1)
         return low + (high - low) * units
 
     def size(self, cell: int) -> float:
@@ -152,7 +154,7 @@ def cells_of(domain: Domain, name: str, tests: Iterable[Test], labels: Sequence[
     low, high = domain.code(0.0), domain.code(1.0)
     if isinstance(domain, (Integer, Normal, Float)) and math.isfinite(domain.size):
         half = (domain.step or 1) / 2  # on a grid, cut midway between two values: no comparison hangs on a rounding error
-        cuts = {(float(f"{cut + (half if after else -half):.12g}"), False) for cut, after in cuts}
+        cuts = {(tidy(cut + (half if after else -half), half), False) for cut, after in cuts}
         inside = sorted(cut for cut in cuts if low < cut[0] < high)
         firsts = [low, *(domain.accept(cut + half) for cut, _ in inside)]
         lasts = [*(domain.accept(cut - half) for cut, _ in inside), high]

@@ -85,9 +85,10 @@ def _settle(domain: Any, kind: type, *names: str) -> None:
         object.__setattr__(domain, name, None if value is None else kind(value))
 
 
-def _tidy(value: float) -> float:
-    """`value` without the last digits that multiplying a step leaves behind (0.30000000000000004 becomes 0.3)."""
-    return float(f"{value:.12g}")
+def tidy(value: float, step: float) -> float:
+    """A multiple of a step without the last digits that multiplying leaves behind (0.30000000000000004 becomes 0.3)."""
+    beyond = math.ceil(math.log10(abs(value) / step)) if value else 0  # digits before those of the step
+    return float(f"{value:.{min(17, 12 + max(0, beyond))}g}")
 
 
 def _show(value: float) -> str:
@@ -148,7 +149,7 @@ class Float:
 
     def _level(self, k: int) -> float:
         assert self.step is not None
-        return _tidy(self.lower + k * self.step)
+        return tidy(self.lower + k * self.step, self.step)
 
     def accept(self, raw: Any) -> float:
         value = _number(raw, "a number")
@@ -325,7 +326,7 @@ class Normal:
         value = _number(raw, "a number")
         if self.step is None:
             return value
-        snapped = _tidy(round(value / self.step) * self.step)
+        snapped = tidy(round(value / self.step) * self.step, self.step)
         if abs(snapped - value) > _GRID_TOLERANCE * max(self.step, abs(value)):
             raise ValueError(f"{value!r} is not a multiple of {self.step}")
         return snapped
@@ -338,7 +339,7 @@ class Normal:
 
     def code(self, unit: float) -> float:
         value = float(self.mean + self.sd * np.clip(special.ndtri(unit), -_TAIL, _TAIL))
-        return value if self.step is None else _tidy(round(value / self.step) * self.step)
+        return value if self.step is None else tidy(round(value / self.step) * self.step, self.step)
 
     def snap(self, units: Array) -> Array:
         edge = float(special.ndtr(_TAIL))
@@ -351,7 +352,7 @@ class Normal:
     def codes(self) -> Iterator[float]:
         assert self.step is not None
         first, step = self.code(0.0), self.step
-        return (_tidy(first + k * step) for k in range(int(self.size)))
+        return (tidy(first + k * step, step) for k in range(int(self.size)))
 
     def describe(self) -> str:
         return f"normal({_show(self.mean)}, {_show(self.sd)})" + (f" step {_show(self.step)}" if self.step else "")

@@ -196,13 +196,19 @@ class Chances:
         That a trial has failed says that its configuration is bad if others like it fail as well. Where failures have
         nothing to do with the place (a node was lost), it would teach the model that good places are bad.
         """
+        success = self.now(remember) if self._imputed(data) else None
+        return data if success is None or success.by_place() else self.measured(data)
+
+    def measured(self, data: Data) -> Data:
+        """The data without imputed losses. They keep a search away from failures; what is answered goes by what was seen."""
+        imputed = self._imputed(data)
+        return data.at([k for k in range(len(data.losses)) if k not in imputed]) if imputed else data
+
+    def _imputed(self, data: Data) -> set[int]:
+        """The places of imputed losses: each is the last of its trial."""
         last = np.append(data.numbers[1:] != data.numbers[:-1], True)[: len(data.losses)]
         ended = np.flatnonzero(last & data.failed).tolist()
-        imputed = {k for k in ended if data.trials[k].status in self._search.trials.bad}
-        success = self.now(remember) if imputed else None
-        if success is None or success.by_place():
-            return data
-        return data.at([k for k in range(len(data.losses)) if k not in imputed])
+        return {k for k in ended if data.trials[k].status in self._search.trials.bad}
 
     def now(self, remember: bool = True) -> Success | None:
         """The chance of success of rows; None while nothing has failed."""

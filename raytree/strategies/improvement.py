@@ -106,8 +106,12 @@ class ImprovementStrategy(Strategy):
         return self.chances.believable(self.fidelity.known(), remember)
 
     def data(self) -> Data:
-        """What the model is fitted to."""
+        """What the model of a suggestion is fitted to."""
         return enough(self.known(), self.inference.block_of)
+
+    def measured(self) -> Data:
+        """What the model of an answer is fitted to."""
+        return self.chances.measured(self.fidelity.known())
 
     def fit(self, remember: bool = True) -> Fitted[Mixture]:
         """The model for what is known now."""
@@ -191,14 +195,15 @@ class ImprovementStrategy(Strategy):
 
     def final(self) -> Fitted[Mixture]:
         """The model to answer questions from."""
-        return self.inference.final(self.known())
+        return self.inference.final(self.measured())
 
     def answer(self) -> Answer | None:
         return self.answer_from(self.final)
 
     def answer_from(self, fit: Callable[[], Fitted[Mixture]]) -> Answer | None:
         """The answer that a model gives."""
-        return answer(self.search, self.data().trials, fit, self.fidelity.trusted, self.fidelity.doubt) or super().answer()
+        trials = enough(self.measured(), self.inference.block_of).trials
+        return answer(self.search, trials, fit, self.fidelity.trusted, self.fidelity.doubt) or super().answer()
 
     def explain(self, title: str) -> Explanation:
         if not self.ready():

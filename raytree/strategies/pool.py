@@ -12,6 +12,7 @@ import numpy as np
 from raytree.errors import ConfigurationError, SettingError
 from raytree.gp.linalg import Array
 from raytree.space import Point, Space
+from raytree.space.recover import recover
 from raytree.store import Observations
 
 
@@ -20,7 +21,8 @@ class Pool:
 
     Args:
         space: the search space.
-        candidates: a list of configurations, a DataFrame with a column per parameter, or an array (n, d).
+        candidates: a list of configurations, a DataFrame with a column per parameter (nested ones as `model/C`), or an
+            array (n, d).
 
     Raises:
         SettingError: if there is none, or if one is not in the space; its number is named.
@@ -57,8 +59,11 @@ class Pool:
 
 
 def _configs(space: Space, candidates: Any) -> Iterator[Any]:
-    if hasattr(candidates, "to_dict"):  # a DataFrame
-        yield from candidates.to_dict("records")
+    if hasattr(candidates, "to_dict") and hasattr(candidates, "columns"):  # a DataFrame
+        nested = not set(candidates.columns) <= set(space.structure)  # then columns are named as Tune's: model/C
+        for record in candidates.to_dict("records"):
+            present = {key: value for key, value in record.items() if not (isinstance(value, float) and np.isnan(value))}
+            yield space.config(recover(space, present)) if nested else present
     elif isinstance(candidates, np.ndarray):
         if candidates.ndim != 2 or candidates.shape[1] != space.d or space.n_paths > 1:
             raise SettingError(
@@ -66,8 +71,12 @@ def _configs(space: Space, candidates: Any) -> Iterator[Any]:
                 f"an array must have a column for each of the {space.d} parameters of a space without decisions.",
                 "Use a list of configurations.",
             )
-        names = [parameter.name for parameter in space.parameters]
-        yield from (dict(zip(names, row, strict=True)) for row in candidates.tolist())
+        domains = [parameter.domain for parameter in space.parameters]
+        for k, row in enumerate(candidates.tolist()):
+            try:
+                yield space.config(tuple(domain.accept(value) for domain, value in zip(domains, row, strict=True)))
+            except ValueError as error:
+                raise SettingError(f"candidates[{k}]", f"{error}.") from None
     elif isinstance(candidates, (list, tuple)):
         yield from candidates
     else:

@@ -225,6 +225,10 @@ class SeedStrategy(Strategy):
         """All that is known."""
         return self.chances.believable(self.search.trials.losses(), remember)
 
+    def measured(self) -> Data:
+        """What the model of an answer is fitted to."""
+        return self.chances.measured(self.search.trials.losses())
+
     def fit(self, remember: bool = True) -> Fitted[HierarchicalPosterior]:
         """The model for what is known now."""
         return self.inference.fit(self.known(remember), remember)
@@ -363,14 +367,14 @@ class SeedStrategy(Strategy):
 
     def final(self) -> Fitted[HierarchicalPosterior]:
         """The model to answer questions from."""
-        return self.fit(remember=False)
+        return self.inference.fit(self.measured(), remember=False)
 
     def answer(self) -> Answer | None:
         return self.answer_from(self.final)
 
     def answer_from(self, fit: Callable[[], Fitted[HierarchicalPosterior]]) -> Answer | None:
         """The answer that a model gives."""
-        trials = self.inference.enough(self.known()).trials
+        trials = self.inference.enough(self.measured()).trials
         return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:

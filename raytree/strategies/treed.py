@@ -225,6 +225,10 @@ class TreedStrategy(Strategy):
         """All that is known."""
         return self.chances.believable(self.search.trials.losses(), remember)
 
+    def measured(self) -> Data:
+        """What the model of an answer is fitted to."""
+        return self.chances.measured(self.search.trials.losses())
+
     def fit(self, remember: bool = True) -> Fitted[Partitioned]:
         """The model for what is known now."""
         return self.inference.fit(self.known(remember), remember)
@@ -319,14 +323,14 @@ class TreedStrategy(Strategy):
 
     def final(self) -> Fitted[Partitioned]:
         """The model to answer questions from."""
-        return self.fit(remember=False)
+        return self.inference.fit(self.measured(), remember=False)
 
     def answer(self) -> Answer | None:
         return self.answer_from(self.final)
 
     def answer_from(self, fit: Callable[[], Fitted[Partitioned]]) -> Answer | None:
         """The answer that a model gives."""
-        trials = enough(self.known(), self.inference.block_of).trials
+        trials = enough(self.measured(), self.inference.block_of).trials
         return answer(self.search, trials, fit, lambda _, valid: list(valid), 0.0) or super().answer()
 
     def explain(self, title: str) -> Explanation:
