@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from harness import Job, Step, chosen, curves, markdown, parser, plot, read, run
-from stats import average_ranks, critical_difference, difference_plot, friedman, wilcoxon_table
+from stats import critical_difference, difference_plot, finals, friedman, rank_table, wilcoxon_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
@@ -152,41 +152,16 @@ def full_work(job: Job) -> list[Step]:
     return search(job, FULL)
 
 
-def scores(rows: list[dict[str, str]], column: str) -> tuple[list[str], list[str], np.ndarray]:
-    """Sets, methods, and (sets, methods) the final value of a column averaged over repetitions; complete sets only."""
-    final = {key: float(curve[:, -1].mean()) for key, curve in curves(rows, column).items()}
-    methods = [m for m in METHODS if any(key[1] == m for key in final)]
-    sets = [t for t in dict.fromkeys(key[0] for key in final) if all((t, m) in final for m in methods)]
-    return sets, methods, np.array([[final[t, m] for m in methods] for t in sets])
-
-
 ERRORS = {"best": "5-fold error", "extra": "held-out error"}
-
-
-def table(rows: list[dict[str, str]]) -> str:
-    """Average ranks over sets and mean errors, best first by what is optimized; "" while there is too little."""
-    seconds = curves(rows, "seconds")
-    found = {column: scores(rows, column) for column in ERRORS}
-    sets, methods, _ = found["best"]
-    if len(sets) < 2 or len(methods) < 3:
-        return ""
-    ranks = {column: average_ranks(values) for column, (_, _, values) in found.items()}
-    lines = []
-    for k in np.argsort(ranks["best"]).tolist():
-        shown = [text for c in ERRORS for text in (f"{ranks[c][k]:.2f}", f"{100 * found[c][2][:, k].mean():.2f}")]
-        time_of = np.median([np.median(v) for (_, m), v in seconds.items() if m == methods[k]])
-        lines.append([methods[k], len(sets), *shown, f"{1e3 * time_of:.0f}"])
-    header = [text for title in ERRORS.values() for text in (f"average rank, {title}", "mean %")]
-    return markdown(["method", "sets", *header, "ms"], lines)
 
 
 def report(rows: list[dict[str, str]], out: Path) -> str:
     """The tables, tests and plots of what is there."""
-    parts = [table(rows)]
+    parts = [rank_table(rows, ERRORS)]
     if not parts[0]:
         return "not enough finished runs for a table"
     for column, title in ERRORS.items():
-        sets, methods, found = scores(rows, column)
+        sets, methods, found = finals(rows, column)
         chi2, p = friedman(found)
         apart = critical_difference(len(methods), len(sets))
         parts.append(f"By {title}: Friedman chi2 {chi2:.1f}, p {p:.2g}; Nemenyi critical difference {apart:.2f}.")

@@ -7,6 +7,7 @@ A table stands between `<!-- table: name -->` and `<!-- end -->`.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,14 @@ from pathlib import Path
 import ablations
 import bosh
 import bosh_pools
+import fuzz
+import htbo
 import latency
 import surrogates
 import synthetic
 import trouble
 from harness import markdown, read
+from stats import rank_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -41,6 +45,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "synthetic": lambda: synthetic.table(read(RESULTS / "synthetic.csv.gz")),
     "seeds": lambda: bosh_pools.table(read(RESULTS / "bosh-pools.csv.gz")),
     "stochastic": lambda: bosh.table(read(RESULTS / "bosh.csv.gz")),
+    "htbo": lambda: htbo.table(read(RESULTS / "htbo.csv.gz")),
+    "cash": lambda: rank_table(read(RESULTS / "cash.csv.gz"), {"best": "5-fold error", "extra": "held-out error"}),
+    "mlp": lambda: rank_table(read(RESULTS / "mlp.csv.gz"), {"best": "test error"}),
+    "faults": lambda: faults(),
+    "made by": lambda: made_by(),
     "latency": lambda: latency.table(latency.read()),
     "ablations": lambda: ablations.table(read(RESULTS / "ablations.csv.gz")),
 }
@@ -49,6 +58,29 @@ TABLES: dict[str, Callable[[], str]] = {
 def _surrogates(name: str, groups: dict[str, list[str]], points: dict[str, int]) -> str:
     rows = read(RESULTS / name)
     return surrogates.tables(rows, surrogates.lowered(rows), groups, points)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (RESULTS / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def faults() -> str:
+    """Each kind of fault over all searchers, and the sequences of events that were compared with the oracle."""
+    kinds: dict[str, list[dict[str, str]]] = {}
+    for row in _rows("faults.csv"):
+        kinds.setdefault(row["fault"], []).append(row)
+    counted = ("count", "observations", "lost", "doubled", "misreported")
+    lines = [[kind, len(rows), *(sum(int(row[name]) for row in rows) for name in counted)] for kind, rows in kinds.items()]
+    blocks = [row for row in _rows("fuzz.csv") if row["what"] != "spaces"]
+    events, searchers = sum(int(row["count"]) for row in blocks), len({row["what"] for row in blocks})
+    lines.append(["sequences of events", searchers, f"{len(blocks) * fuzz.BLOCK:,}", f"{events:,} events", 0, 0, 0])
+    return markdown(["fault", "searchers", "count", "observations, or files refused", "lost", "doubled", "misreported"], lines)
+
+
+def made_by() -> str:
+    """The commit whose code made each table."""
+    return markdown(["table", "rows", "commit"], [list(row.values()) for row in _rows("made_by.csv")])
 
 
 def readme() -> str:

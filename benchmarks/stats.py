@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from harness import markdown
+from harness import curves, markdown
 from scipy import stats
 
 
@@ -70,3 +70,28 @@ def difference_plot(methods: Sequence[str], scores: np.ndarray, target: Path, ti
     figure.update_yaxes(visible=False, range=[-1, max(1.0, height)])
     figure.write_html(target)
     print(f"plot: {target}")
+
+
+def finals(rows: Sequence[dict[str, str]], column: str) -> tuple[list[str], list[str], np.ndarray]:
+    """Tasks, methods, and (tasks, methods) the final value of a column averaged over repetitions; complete tasks only."""
+    final = {key: float(curve[:, -1].mean()) for key, curve in curves(rows, column).items()}
+    methods = list(dict.fromkeys(method for _, method in final))
+    tasks = [t for t in dict.fromkeys(task for task, _ in final) if all((t, m) in final for m in methods)]
+    return tasks, methods, np.array([[final[t, m] for m in methods] for t in tasks])
+
+
+def rank_table(rows: Sequence[dict[str, str]], columns: dict[str, str]) -> str:
+    """Average ranks over tasks and mean errors, best first by the first of `columns` (name: title); "" if there is too little."""
+    seconds = curves(rows, "seconds")
+    found = {column: finals(rows, column) for column in columns}
+    tasks, methods, _ = found[next(iter(columns))]
+    if len(tasks) < 2 or len(methods) < 3:
+        return ""
+    ranks = {column: average_ranks(values) for column, (_, _, values) in found.items()}
+    lines = []
+    for k in np.argsort(ranks[next(iter(columns))]).tolist():
+        shown = [text for c in columns for text in (f"{ranks[c][k]:.2f}", f"{100 * found[c][2][:, k].mean():.2f}")]
+        time_of = np.median([np.median(v) for (_, m), v in seconds.items() if m == methods[k]])
+        lines.append([methods[k], len(tasks), *shown, f"{1e3 * time_of:.0f}"])
+    header = [text for title in columns.values() for text in (f"average rank, {title}", "mean %")]
+    return markdown(["method", "sets", *header, "ms"], lines)
