@@ -219,5 +219,6 @@ def table(rows: Sequence[dict[str, str]]) -> str:
             each = np.mean([(1 + at[-1]) / configs[key][:, at[-1]].mean() for key in keys])
             several = min(len(found[key]) for key in keys) > 1  # one run of each says nothing about its error
             shown = " / ".join(f"{m:.4f} ± {e:.4f}" if several else f"{m:.4f}" for m, e in zip(mean, error, strict=True))
-            lines.append([family, method, len(keys), len(regret), shown, " / ".join(f"{p:.4f}" for p in perfect), f"{each:.1f}"])
+            tried = "" if np.isnan(perfect).any() else " / ".join(f"{p:.4f}" for p in perfect)
+            lines.append([family, method, len(keys), len(regret), shown, tried, f"{each:.1f}"])
     return markdown(["family", "method", "tasks", "runs", "regret", "of the best that was tried", "evaluations each"], lines)

@@ -22,7 +22,6 @@ import surrogates
 import synthetic
 import trouble
 from harness import markdown, read
-from stats import rank_table
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -46,8 +45,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "seeds": lambda: bosh_pools.table(read(RESULTS / "bosh-pools.csv.gz")),
     "stochastic": lambda: bosh.table(read(RESULTS / "bosh.csv.gz")),
     "htbo": lambda: htbo.table(read(RESULTS / "htbo.csv.gz")),
-    "cash": lambda: rank_table(read(RESULTS / "cash.csv.gz"), {"best": "5-fold error", "extra": "held-out error"}),
-    "mlp": lambda: rank_table(read(RESULTS / "mlp.csv.gz"), {"best": "test error"}),
     "faults": lambda: faults(),
     "made by": lambda: made_by(),
     "latency": lambda: latency.table(latency.read()),

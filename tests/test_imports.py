@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +105,20 @@ assert heavy() == before, heavy() - before
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_blas_has_one_thread_during_a_fit_whatever_was_imported_before():
+    """SciPy is imported when it is first used, and brings a BLAS of its own: it must be limited as well."""
+    program = """
+from threadpoolctl import threadpool_info
+from raytree.gp import linalg
+import numpy as np
+with linalg.one_thread():
+    linalg.cholesky(np.eye(3))
+    print([library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"])
+"""
+    free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    output = subprocess.run(
+        [sys.executable, "-c", program], env=free, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert set(json.loads(output)) == {1}

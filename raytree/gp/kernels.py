@@ -24,6 +24,12 @@ def matern52(r2: Array) -> tuple[Array, Array]:
     return (1.0 + root + (5.0 / 3.0) * r2) * decay, (5.0 / 3.0) * (1.0 + root) * decay
 
 
+def matern52_alone(r2: Array) -> Array:
+    """The Matern-5/2 kernel without its slope: a third less to compute."""
+    root = _ROOT5 * np.sqrt(r2)
+    return np.asarray((1.0 + root + (5.0 / 3.0) * r2) * np.exp(-root))
+
+
 def squared_differences(a: Array, b: Array, categorical: np.ndarray) -> Array:
     """(d, n, m) squared differences of coordinates; 0 or 1 for categorical ones (the Hamming distance)."""
     differences = a.T[:, :, None] - b.T[:, None, :]
@@ -46,13 +52,15 @@ def distances(a: Array, b: Array, inverse: Array, categorical: np.ndarray) -> Ar
 
 
 class Stationary(NamedTuple):
-    """A kernel of u = sum_k (|x_k - x'_k| / l_k)^power: `profile` gives the kernel and minus its derivative by u.
+    """A kernel of u = sum_k (|x_k - x'_k| / l_k)^power.
 
-    So dk/dlog l_k = power falls(u) u_k with u_k the k-th term of the sum.
+    `profile` gives the kernel and minus its derivative by u, `alone` the kernel. So dk/dlog l_k = power falls(u) u_k with u_k
+    the k-th term of the sum.
     """
 
     power: int
     profile: Callable[[Array], tuple[Array, Array]]
+    alone: Callable[[Array], Array]
 
 
 def _matern_profile(u: Array) -> tuple[Array, Array]:
@@ -65,8 +73,12 @@ def _exponential(u: Array) -> tuple[Array, Array]:
     return k, k
 
 
-MATERN52 = Stationary(2, _matern_profile)
-GAUSSIAN = Stationary(2, _exponential)
+def _exponential_alone(u: Array) -> Array:
+    return np.asarray(np.exp(-u))
+
+
+MATERN52 = Stationary(2, _matern_profile, matern52_alone)
+GAUSSIAN = Stationary(2, _exponential, _exponential_alone)
 """The squared exponential of Levesque et al. 2017, eq. (5): no factor 1/2, l^2 where they write l."""
-LAPLACE = Stationary(1, _exponential)
+LAPLACE = Stationary(1, _exponential, _exponential_alone)
 """Levesque et al. 2017, eq. (11), with a length-scale per coordinate."""

@@ -24,6 +24,7 @@ JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
 @cache
 def _controller() -> Any:
+    lapack.dpotrf  # noqa: B018  SciPy brings a BLAS of its own, which must be there to be limited
     return ThreadpoolController()
 
 

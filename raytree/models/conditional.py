@@ -159,7 +159,7 @@ class InputKernel:
             stretch = self._inverse(block)  # of power one
             both = mondrian.cells(np.vstack([a, b]) * stretch, stretch, PARTITIONS, self.seed)
             return np.asarray(amplitude * mondrian.kernel(both[: len(a)], both[len(a) :]))
-        return np.asarray(amplitude * self.stationary.profile(_distance(a, b, self._inverse(block), self.stationary.power))[0])
+        return np.asarray(amplitude * self.stationary.alone(_distance(a, b, self._inverse(block), self.stationary.power)))
 
     def diagonal(self, block: Path, X: Array) -> Array:
         variance = np.full(len(X), np.exp(self.theta[AMPLITUDE]))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from raytree.gp.context import Context, early
-from raytree.gp.kernels import distances, matern52
+from raytree.gp.kernels import distances, matern52, matern52_alone
 from raytree.gp.linalg import Array
 from raytree.space import Path, Space
 
@@ -105,7 +105,7 @@ class LeafKernel:
     def matrix(self, block: Path, a: Array, b: Array) -> Array:
         dims = self.coordinates(block)
         inverse, unordered = self.h.inverse_squared_length[dims], self.categorical[dims]
-        k, _ = matern52(distances(a[:, : len(dims)], b[:, : len(dims)], inverse, unordered))
+        k = matern52_alone(distances(a[:, : len(dims)], b[:, : len(dims)], inverse, unordered))
         factor: float | Array = self.amplitude(block)
         if self.context is not None:
             factor = factor * self.context(self.h.context, a[:, -1], b[:, -1])
